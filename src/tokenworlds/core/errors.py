@@ -1,0 +1,21 @@
+"""Mistakes of a user, told in one sentence: the value, what is allowed, the nearest match."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """Something the user can put right; the command line prints it and exits with code 2."""
+
+
+def unknown(kind: str, value: str, allowed: Iterable[str]) -> UserError:
+    """The error for a name that is none of those allowed."""
+    names = sorted(allowed)
+    near = difflib.get_close_matches(value, names, n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return UserError(f"unknown {kind} {value!r}: choose from {', '.join(names)}{hint}")
+
+
+def missing_extra(feature: str, extra: str) -> UserError:
+    """The error for an optional dependency that is not installed."""
+    return UserError(f"{feature} needs an extra: pip install 'tokenworlds[{extra}]'")

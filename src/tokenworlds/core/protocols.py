@@ -1,0 +1,200 @@
+"""The only interfaces: small, functional, with state passed in and handed back."""
+
+from typing import Any, Protocol, TypeVar
+
+from jaxtyping import Bool, Float, Int, UInt8
+from numpy.typing import NDArray
+from torch import Generator, Tensor
+
+from tokenworlds.core.types import (
+    ActionSpace,
+    Carry,
+    Codes,
+    Context,
+    Dream,
+    EnvStep,
+    FrameShape,
+    Losses,
+    Segment,
+)
+
+CarryT = TypeVar("CarryT")
+
+
+class Env(Protocol):
+    """One environment, seen as frames. A run of it is a function of the seed and the actions."""
+
+    frame_shape: FrameShape
+    action_space: ActionSpace
+
+    def reset(self, seed: int) -> NDArray[Any]:
+        """Begin the game that this seed stands for; returns its first frame (uint8, H W C)."""
+        ...
+
+    def step(self, action: NDArray[Any]) -> EnvStep:
+        """Execute an action; legal until a step is `over`, after which `reset` must follow."""
+        ...
+
+    def close(self) -> None:
+        """Give back windows, processes and memory."""
+        ...
+
+
+class Tokenizer(Protocol):
+    """Frames to codes and back."""
+
+    tokens: int
+    vocabulary: int
+
+    def encode(self, frames: Float[Tensor, "*rest C H W"], context: Context | None = None) -> Codes:
+        """The codes of frames in [0, 1]."""
+        ...
+
+    def look_up(self, index: Int[Tensor, "*rest K"]) -> Codes:
+        """The codes that bear these indices, as if an encoder had been certain of them."""
+        ...
+
+    def decode(self, codes: Codes, context: Context | None = None) -> Float[Tensor, "*rest C H W"]:
+        """Frames in [0, 1]."""
+        ...
+
+    def losses(
+        self,
+        frames: Float[Tensor, "B T C H W"],
+        codes: Codes,
+        mask: Bool[Tensor, "B T"],
+        context: Context | None = None,
+    ) -> Losses:
+        """How well the codes stand for the frames."""
+        ...
+
+
+class SequenceModel(Protocol[CarryT]):
+    """A function of history. Contract for all: `scan` equals repeated `step`, resets included."""
+
+    width: int
+
+    def initial(self, batch: int, steps: int | None = None) -> CarryT:
+        """The carry of no history; `steps` bounds the calls to come, so that a cache may be small."""
+        ...
+
+    def step(self, x: Float[Tensor, "B D"], carry: CarryT) -> tuple[Float[Tensor, "B D"], CarryT]:
+        """One step."""
+        ...
+
+    def scan(
+        self, x: Float[Tensor, "B T D"], reset: Bool[Tensor, "B T"], carry: CarryT
+    ) -> tuple[Float[Tensor, "B T D"], CarryT]:
+        """All steps at once; where `reset` is set the history is forgotten before that step."""
+        ...
+
+
+class Prior(Protocol):
+    """What the codes of the next frame may be, given a history."""
+
+    def losses(
+        self, feature: Float[Tensor, "B T D"], codes: Codes, mask: Bool[Tensor, "B T"]
+    ) -> Losses:
+        """How far the prediction at each step is from the codes of the same step."""
+        ...
+
+    def sample(
+        self, feature: Float[Tensor, "*rest D"], generator: Generator | None
+    ) -> Int[Tensor, "*rest K"]:
+        """Draw the codes of a frame."""
+        ...
+
+
+class Distribution(Protocol):
+    """What a head returns; it owns its loss."""
+
+    def loss(self, target: Tensor) -> Tensor:
+        """Negative log-likelihood (or its stand-in) of a target, unreduced."""
+        ...
+
+    @property
+    def mean(self) -> Tensor:
+        """Expected value."""
+        ...
+
+    @property
+    def mode(self) -> Tensor:
+        """Likeliest value."""
+        ...
+
+    def sample(self, generator: Generator | None) -> Tensor:
+        """Draw a value."""
+        ...
+
+    def entropy(self) -> Tensor:
+        """In nats."""
+        ...
+
+
+class Head(Protocol):
+    """A feature to a distribution."""
+
+    def __call__(self, feature: Float[Tensor, "*rest D"]) -> Distribution: ...
+
+
+class View(Protocol):
+    """What a behaviour may look at: a feature, or a frame made on request."""
+
+    @property
+    def feature(self) -> Float[Tensor, "B D"]: ...
+
+    @property
+    def frame(self) -> Float[Tensor, "B C H W"]: ...
+
+
+class World(Protocol):
+    """A learned environment."""
+
+    feature_width: int
+
+    def losses(self, segment: Segment) -> Losses:
+        """Everything the world learns from real steps."""
+        ...
+
+    def observe(
+        self,
+        frame: UInt8[Tensor, "B H W C"],
+        action: Tensor,
+        reset: Bool[Tensor, " B"],
+        carry: Carry | None,
+        generator: Generator | None = None,
+    ) -> Carry:
+        """Take in a real frame, and the action that led to it unless the episode was reset."""
+        ...
+
+    def start(self, segment: Segment, steps: int) -> Carry:
+        """The state at the last step of a segment, ready to dream this many steps."""
+        ...
+
+    def step(
+        self, carry: Carry, action: Tensor, generator: Generator | None = None
+    ) -> tuple[Carry, Dream]:
+        """Imagine one step."""
+        ...
+
+    def view(self, carry: Carry) -> View:
+        """What a behaviour sees of a state."""
+        ...
+
+
+class Behaviour(Protocol):
+    """Chooses actions; learns inside a world."""
+
+    def initial(self, batch: int) -> Carry:
+        """The carry at the start of an episode."""
+        ...
+
+    def act(
+        self, view: View, carry: Carry, generator: Generator | None, greedy: bool = False
+    ) -> tuple[Tensor, Carry]:
+        """Choose an action for each row."""
+        ...
+
+    def losses(self, world: World, start: Carry, generator: Generator | None) -> Losses:
+        """Dream from a start and compare what was done with what came of it."""
+        ...

@@ -1,0 +1,168 @@
+"""The glossary: the values that pass between parts, and the words used for them.
+
+frame   an image as the agent sees it, uint8, height x width x channels
+obs     what the agent sees at a step (here always a frame)
+action  what it then did: an index, or a vector of floats
+reward, ending, cutoff   what came of it: ending is a true end, cutoff a time limit
+first   the step opens an episode
+carry   the state a component hands back to be given in again
+feature what heads and behaviours read: codes and history of a step
+code    an index into a vocabulary; a frame has K of them
+dream   one imagined step
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int, UInt8
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+
+@dataclass(frozen=True, slots=True)
+class ActionSpace:
+    """Discrete: `size` choices, an action is an index. Continuous: vectors of `size` in [-1, 1]."""
+
+    size: int
+    discrete: bool = True
+
+    def encode(self, action: Tensor) -> Float[Tensor, "*rest A"]:
+        """The vector a network reads: one-hot for an index, the vector itself otherwise."""
+        if self.discrete:
+            return functional.one_hot(action.long(), self.size).float()
+        return action.float()
+
+    def zeros(self, *shape: int, device: torch.device | None = None) -> Tensor:
+        """Placeholder actions of a batch shape, for steps before which nothing was done."""
+        if self.discrete:
+            return torch.zeros(shape, dtype=torch.long, device=device)
+        return torch.zeros((*shape, self.size), device=device)
+
+
+@dataclass(frozen=True, slots=True)
+class FrameShape:
+    """Size of a frame as stored: height, width, channels."""
+
+    height: int
+    width: int
+    channels: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Consecutive steps of streams. `mask` is False on padding."""
+
+    frame: UInt8[Tensor, "B T H W C"]
+    first: Bool[Tensor, "B T"]
+    action: Int[Tensor, "B T"] | Float[Tensor, "B T A"]
+    reward: Float[Tensor, "B T"]
+    ending: Bool[Tensor, "B T"]
+    cutoff: Bool[Tensor, "B T"]
+    mask: Bool[Tensor, "B T"]
+
+    def to(self, device: torch.device) -> "Segment":
+        """The same segment on another device."""
+        names = self.__slots__
+        return replace(self, **{name: getattr(self, name).to(device) for name in names})
+
+
+@dataclass(frozen=True, slots=True)
+class EnvStep:
+    """What came of an action. `over` means that the environment must be reset before going on.
+
+    A lost life may be an `ending` without being `over`: the game goes on in a new episode.
+    """
+
+    frame: NDArray[np.uint8]
+    reward: float
+    ending: bool
+    cutoff: bool
+    over: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What came before a frame: the last frame and the action taken on it."""
+
+    frame: Float[Tensor, "*rest C H W"]
+    action: Float[Tensor, "*rest A"]
+
+
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """A frame in discrete form.
+
+    `logits` is the posterior over the vocabulary, log-normalised; `sample` its one-hot choice,
+    whose gradient is that of the posterior's probabilities; `vector` is what a decoder reads.
+    """
+
+    index: Int[Tensor, "*rest K"]
+    logits: Float[Tensor, "*rest K V"]
+    sample: Float[Tensor, "*rest K V"]
+    vector: Float[Tensor, "*rest K D"]
+
+
+@dataclass(frozen=True, slots=True)
+class Dream:
+    """One imagined step: what came of the action, and the state it led to."""
+
+    feature: Float[Tensor, "B D"]
+    reward: Float[Tensor, " B"]
+    ending: Float[Tensor, " B"]
+    decode: Callable[[], Float[Tensor, "B C H W"]]
+
+    @property
+    def frame(self) -> Float[Tensor, "B C H W"]:
+        """The imagined frame in [0, 1], decoded now."""
+        return self.decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Named loss terms, unreduced over batch and time, each with the mask of steps that count.
+
+    `after` holds what must follow the optimiser's step (moving averages); computing losses
+    changes nothing.
+    """
+
+    terms: Mapping[str, Float[Tensor, "B T"]]
+    masks: Mapping[str, Bool[Tensor, "B T"] | Float[Tensor, "B T"]]
+    metrics: Mapping[str, Tensor] = field(default_factory=dict)
+    after: tuple[Callable[[], None], ...] = ()
+
+    def __or__(self, other: "Losses") -> "Losses":
+        """Both sets of terms; names must not meet."""
+        shared = self.terms.keys() & other.terms.keys()
+        if shared:
+            raise KeyError(f"loss terms {sorted(shared)} are named twice")
+        return Losses(
+            {**self.terms, **other.terms},
+            {**self.masks, **other.masks},
+            {**self.metrics, **other.metrics},
+            self.after + other.after,
+        )
+
+    def means(self) -> dict[str, Tensor]:
+        """Each term averaged over the steps that count."""
+        return {name: masked_mean(term, self.masks[name]) for name, term in self.terms.items()}
+
+    def total(self, scales: Mapping[str, float]) -> Tensor:
+        """The weighted sum; raises unless terms and scales have the same names."""
+        if self.terms.keys() != scales.keys():
+            raise KeyError(f"loss terms {sorted(self.terms)} but scales {sorted(scales)}")
+        means = self.means()
+        return sum((scales[name] * mean for name, mean in means.items()), torch.zeros(()))
+
+
+def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
+    """Mean over the entries where the mask is set (or weighted by it)."""
+    weight = mask.to(values.dtype)
+    return (values * weight).sum() / weight.sum().clamp_min(1.0)
+
+
+Carry = Any
+"""A nested dataclass, tuple or dict of tensors; only the component that made it looks inside."""
