@@ -1,0 +1,1 @@
+"""Ways to choose actions, and to learn to, inside a world."""

@@ -1,0 +1,1 @@
+"""Configurations, values and interfaces shared by every part."""

@@ -1,6 +1,6 @@
 """The legend of axis letters; shape annotations use these and no others.
 
 B  batch            T  time               K  tokens of a frame    V  codes of a token
-D  width            C  channels           H, W  height, width     A  actions (number, or size of a vector)
+D  width            C  channels           H, W  height, width     A  actions (or size of a vector)
 N  parallel streams (environments)        *rest  free axes
 """

@@ -2,9 +2,10 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 Built_co = TypeVar("Built_co", covariant=True)
+Described = TypeVar("Described")
 
 
 class ConfigOf(Generic[Built_co]):
@@ -39,13 +40,13 @@ def field_names(config: object) -> set[str]:
     return {field.name for field in dataclasses.fields(config)}  # type: ignore[arg-type]
 
 
-def replace_at(config: Any, path: str, value: Any) -> Any:
+def replace_at(config: Described, path: str, value: Any) -> Described:
     """A copy of a nested description with the value at a dotted path exchanged."""
     head, _, rest = path.partition(".")
     child = value if not rest else replace_at(get_child(config, head), rest, value)
     if isinstance(config, Mapping):
-        return {**config, head: child}
-    return dataclasses.replace(config, **{head: child})
+        return cast(Described, {**config, head: child})
+    return cast(Described, dataclasses.replace(cast(Any, config), **{head: child}))
 
 
 def get_child(config: Any, name: str) -> Any:
@@ -53,7 +54,7 @@ def get_child(config: Any, name: str) -> Any:
     return config[name] if isinstance(config, Mapping) else getattr(config, name)
 
 
-def variant(config: Any, changes: Mapping[str, Any]) -> Any:
+def variant(config: Described, changes: Mapping[str, Any]) -> Described:
     """A copy with several dotted paths exchanged, in the order given."""
     for path, value in changes.items():
         config = replace_at(config, path, value)

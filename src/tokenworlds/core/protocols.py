@@ -1,6 +1,6 @@
 """The only interfaces: small, functional, with state passed in and handed back."""
 
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from jaxtyping import Bool, Float, Int, UInt8
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from tokenworlds.core.types import (
 CarryT = TypeVar("CarryT")
 
 
+@runtime_checkable
 class Env(Protocol):
     """One environment, seen as frames. A run of it is a function of the seed and the actions."""
 
@@ -40,6 +41,7 @@ class Env(Protocol):
         ...
 
 
+@runtime_checkable
 class Tokenizer(Protocol):
     """Frames to codes and back."""
 
@@ -69,13 +71,14 @@ class Tokenizer(Protocol):
         ...
 
 
+@runtime_checkable
 class SequenceModel(Protocol[CarryT]):
     """A function of history. Contract for all: `scan` equals repeated `step`, resets included."""
 
     width: int
 
     def initial(self, batch: int, steps: int | None = None) -> CarryT:
-        """The carry of no history; `steps` bounds the calls to come, so that a cache may be small."""
+        """The carry of no history; `steps` bounds the calls to come, so that a cache is small."""
         ...
 
     def step(self, x: Float[Tensor, "B D"], carry: CarryT) -> tuple[Float[Tensor, "B D"], CarryT]:
@@ -89,6 +92,7 @@ class SequenceModel(Protocol[CarryT]):
         ...
 
 
+@runtime_checkable
 class Prior(Protocol):
     """What the codes of the next frame may be, given a history."""
 
@@ -105,6 +109,7 @@ class Prior(Protocol):
         ...
 
 
+@runtime_checkable
 class Distribution(Protocol):
     """What a head returns; it owns its loss."""
 
@@ -131,22 +136,31 @@ class Distribution(Protocol):
         ...
 
 
+@runtime_checkable
 class Head(Protocol):
     """A feature to a distribution."""
 
-    def __call__(self, feature: Float[Tensor, "*rest D"]) -> Distribution: ...
+    def __call__(self, feature: Float[Tensor, "*rest D"]) -> Distribution:
+        """What the feature says about the target."""
+        ...
 
 
+@runtime_checkable
 class View(Protocol):
     """What a behaviour may look at: a feature, or a frame made on request."""
 
     @property
-    def feature(self) -> Float[Tensor, "B D"]: ...
+    def feature(self) -> Float[Tensor, "B D"]:
+        """Codes and history."""
+        ...
 
     @property
-    def frame(self) -> Float[Tensor, "B C H W"]: ...
+    def frame(self) -> Float[Tensor, "B C H W"]:
+        """In [0, 1]."""
+        ...
 
 
+@runtime_checkable
 class World(Protocol):
     """A learned environment."""
 
@@ -182,8 +196,11 @@ class World(Protocol):
         ...
 
 
+@runtime_checkable
 class Behaviour(Protocol):
-    """Chooses actions; learns inside a world."""
+    """Chooses actions; learns inside a world, dreaming `horizon` steps at a time."""
+
+    horizon: int
 
     def initial(self, batch: int) -> Carry:
         """The carry at the start of an episode."""

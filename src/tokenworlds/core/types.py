@@ -97,13 +97,15 @@ class Codes:
     """A frame in discrete form.
 
     `logits` is the posterior over the vocabulary, log-normalised; `sample` its one-hot choice,
-    whose gradient is that of the posterior's probabilities; `vector` is what a decoder reads.
+    whose gradient is that of the posterior's probabilities; `vector` is what a decoder reads, and
+    `encoded` the same before it was made discrete.
     """
 
     index: Int[Tensor, "*rest K"]
     logits: Float[Tensor, "*rest K V"]
     sample: Float[Tensor, "*rest K V"]
     vector: Float[Tensor, "*rest K D"]
+    encoded: Float[Tensor, "*rest K D"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Playing episodes and telling how they went."""

@@ -1,0 +1,1 @@
+"""Features to distributions over rewards and endings."""

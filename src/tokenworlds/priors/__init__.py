@@ -1,0 +1,1 @@
+"""What the codes of the next frame may be, given a history."""

@@ -1,0 +1,1 @@
+"""One file per paper: each recipe is the paper's table."""

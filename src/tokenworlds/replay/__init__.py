@@ -1,0 +1,1 @@
+"""Real steps, kept on disk and read back as segments."""

@@ -1,0 +1,1 @@
+"""Functions of history behind one contract: scan equals repeated step."""

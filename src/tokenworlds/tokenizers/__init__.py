@@ -1,0 +1,1 @@
+"""Frames to discrete codes and back; one family member per file."""

@@ -1,0 +1,1 @@
+"""Recipes, learners and the one loop that trains them."""

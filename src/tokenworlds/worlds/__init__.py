@@ -1,0 +1,1 @@
+"""Learned environments, built from the families below."""

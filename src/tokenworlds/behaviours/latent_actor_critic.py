@@ -1,0 +1,114 @@
+"""Actor and critic that learn from dreams in latent space (DreamerV3's manner)."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from einops import rearrange
+from jaxtyping import Float
+from torch import Generator, Tensor, nn
+
+from tokenworlds.behaviours.rollout import Rollout, imagine
+from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.protocols import View, World
+from tokenworlds.core.types import ActionSpace, Carry, Losses
+from tokenworlds.nets.averages import ReturnRange, move_towards, slow_copy
+from tokenworlds.nets.blocks import Perceptron, shrink_output
+from tokenworlds.nets.distributions import Categorical, TwoHot
+from tokenworlds.nets.returns import lambda_return, survival
+from tokenworlds.nets.truncated_normal import TruncatedNormal
+
+Policy = Categorical | TruncatedNormal
+
+
+class LatentActorCritic(nn.Module, Component):
+    """REINFORCE on normalised advantages, and a two-hot critic steadied by a slow copy."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ConfigOf["LatentActorCritic"]):
+        """Choices."""
+
+        horizon: int = 16
+        discount: float = 0.985
+        trace: float = 0.95
+        actor: tuple[int, ...] = (256, 256)
+        critic: tuple[int, ...] = (512, 512)
+        unimix: float = 0.0
+        slow_decay: float = 0.98
+        range_decay: float = 0.99
+
+    def __init__(self, config: Config, *, feature_width: int, action_space: ActionSpace) -> None:
+        super().__init__()
+        self.config = config
+        self.horizon = config.horizon
+        self.action_space = action_space
+        outputs = action_space.size if action_space.discrete else 2 * action_space.size
+        self.actor = shrink_output(Perceptron(feature_width, config.actor, outputs), 0.01)
+        self.critic = shrink_output(Perceptron(feature_width, config.critic, 255), 0.0)
+        self.slow_critic = slow_copy(self.critic)
+        self.return_range = ReturnRange(config.range_decay)
+
+    def initial(self, batch: int) -> Carry:
+        """Nothing is carried: the world's history is all there is to know."""
+        return ()
+
+    def policy(self, feature: Float[Tensor, "*rest D"]) -> Policy:
+        """The distribution of actions."""
+        outputs = self.actor(feature)
+        if self.action_space.discrete:
+            return Categorical.of(outputs, self.config.unimix)
+        location, scale = rearrange(outputs, "... (two a) -> two ... a", two=2)
+        return TruncatedNormal(torch.tanh(location), 0.1 + 0.9 * torch.sigmoid(scale + 2.0))
+
+    @torch.no_grad()
+    def act(
+        self, view: View, carry: Carry, generator: Generator | None, greedy: bool = False
+    ) -> tuple[Tensor, Carry]:
+        """Draw from the policy, or take its likeliest action."""
+        policy = self.policy(view.feature)
+        return (policy.mode if greedy else policy.sample(generator)), carry
+
+    def losses(self, world: World, start: Carry, generator: Generator | None) -> Losses:
+        """Dream, then weigh what was done by how it turned out."""
+        rollout = imagine(world, self, start, self.horizon, generator)
+        return self.losses_of(rollout)
+
+    def losses_of(self, rollout: Rollout) -> Losses:
+        """`actor`, `entropy` (negative), `critic` and `slow_critic` over steps still alive."""
+        values = TwoHot(self.critic(rollout.feature))
+        policy = self.policy(rollout.feature[:-1])
+        target = self._returns(rollout, values.mean.detach())
+        advantage = (target - values.mean[:-1].detach()) / self.return_range.scale()
+        with torch.no_grad():
+            slow = TwoHot(self.slow_critic(rollout.feature[:-1])).mean
+        critic = TwoHot(values.logits[:-1])
+        terms = {
+            "actor": -policy.log_prob(rollout.action) * advantage,
+            "entropy": -policy.entropy(),
+            "critic": critic.loss(target),
+            "slow_critic": critic.loss(slow),
+        }
+        weight = survival(rollout.ending)
+        return Losses(
+            terms,
+            dict.fromkeys(terms, weight),
+            self._metrics(rollout, target, values.mean[:-1]),
+            (partial(self._after, target),),
+        )
+
+    def _returns(self, rollout: Rollout, value: Float[Tensor, "T B"]) -> Float[Tensor, "t B"]:
+        discount, trace = self.config.discount, self.config.trace
+        return lambda_return(rollout.reward, rollout.ending, value[1:], discount, trace)
+
+    def _after(self, target: Float[Tensor, "T B"]) -> None:
+        self.return_range.update(target)
+        move_towards(self.slow_critic, self.critic, self.config.slow_decay)
+
+    def _metrics(self, rollout: Rollout, target: Tensor, value: Tensor) -> dict[str, Tensor]:
+        return {
+            "imagined_reward": rollout.reward.mean(),
+            "imagined_ending": rollout.ending.mean(),
+            "return": target.mean(),
+            "return_spread": self.return_range.spread.clone(),
+            "value_error": (target - value).detach().abs().mean(),
+        }

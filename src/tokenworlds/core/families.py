@@ -1,0 +1,114 @@
+"""Components of one family: those that live in the same package, one to a file."""
+
+import dataclasses
+import importlib
+import pkgutil
+from types import ModuleType
+from typing import Any, get_type_hints
+
+from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.errors import UserError, unknown
+
+
+def swap(config: ConfigOf[Any], name: str, place: str) -> ConfigOf[Any]:
+    """The configuration of another member of the family, with what both have in common kept."""
+    return adapt(config, find_member(config, name, place), place)
+
+
+def adapt(config: ConfigOf[Any], owner: type[Component], place: str) -> ConfigOf[Any]:
+    """A component's default configuration, with the values of fields that are alike kept."""
+    kind = config_class(owner)
+    if kind is None:
+        raise UserError(f"{place} takes a component, and {owner.__qualname__} has no Config")
+    kept = {name: getattr(config, name) for name in alike(type(config), kind)}
+    absent = sorted(required(kind) - kept.keys())
+    if absent:
+        raise UserError(f"{place}: {owner.__qualname__} has no default for {', '.join(absent)}")
+    result: ConfigOf[Any] = kind(**kept)
+    return result
+
+
+def find_member(config: ConfigOf[Any], name: str, place: str) -> type[Component]:
+    """The family's component of this name."""
+    package = family_package(config, place)
+    stem = name.replace("-", "_")
+    if stem in module_names(package):
+        owner = main_component(import_member(package, stem))
+        if owner is not None:
+            return owner
+    raise unknown(f"component for {place}", name, members(package))
+
+
+def family_package(config: ConfigOf[Any], place: str) -> ModuleType:
+    """The package that a configuration's component lives in."""
+    package, _, _ = type(config).owner.__module__.rpartition(".")
+    if not package:
+        raise UserError(f"{place} holds a component of no package, so it has no family by name")
+    return importlib.import_module(package)
+
+
+def import_member(package: ModuleType, name: str) -> ModuleType:
+    """A module of the family."""
+    try:
+        return importlib.import_module(f"{package.__name__}.{name}")
+    except ModuleNotFoundError as error:
+        raise UserError(f"{name} needs {error.name}, which is not installed") from None
+
+
+def members(package: ModuleType) -> list[str]:
+    """Names of the components that can be imported here."""
+    return [name for name in module_names(package) if importable_component(package, name)]
+
+
+def importable_component(package: ModuleType, name: str) -> bool:
+    """Whether a module holds a component and what it needs is installed."""
+    try:
+        return main_component(import_member(package, name)) is not None
+    except UserError:
+        return False
+
+
+def module_names(package: ModuleType) -> list[str]:
+    """Names of a package's public modules."""
+    found = pkgutil.iter_modules(package.__path__)
+    return [module.name for module in found if not module.name.startswith("_")]
+
+
+def main_component(module: ModuleType) -> type[Component] | None:
+    """The component that a module is named after, else the only one it defines."""
+    defined = [value for value in vars(module).values() if is_component(value, module)]
+    stem = module.__name__.rpartition(".")[2].replace("_", "")
+    named = [owner for owner in defined if owner.__name__.lower() == stem]
+    candidates = named or defined
+    return candidates[0] if len(candidates) == 1 else None
+
+
+def is_component(value: Any, module: ModuleType) -> bool:
+    """Whether a value is a component with a configuration, defined in this module."""
+    here = isinstance(value, type) and value.__module__ == module.__name__
+    return here and issubclass(value, Component) and config_class(value) is not None
+
+
+def config_class(owner: type[Component]) -> type[Any] | None:
+    """The configuration nested in a component."""
+    kind: Any = vars(owner).get("Config")
+    if not isinstance(kind, type) or not dataclasses.is_dataclass(kind):
+        return None
+    return kind if issubclass(kind, ConfigOf) else None
+
+
+def alike(old: type[Any], new: type[Any]) -> list[str]:
+    """Fields of equal name and type."""
+    old_hints, new_hints = get_type_hints(old), get_type_hints(new)
+    names = [field.name for field in dataclasses.fields(new) if field.init]
+    return [name for name in names if name in old_hints and old_hints[name] == new_hints[name]]
+
+
+def required(kind: type[Any]) -> set[str]:
+    """Names of the fields that have no default."""
+    absent = dataclasses.MISSING
+    return {
+        field.name
+        for field in dataclasses.fields(kind)
+        if field.init and field.default is absent and field.default_factory is absent
+    }

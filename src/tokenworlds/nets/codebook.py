@@ -1,0 +1,78 @@
+"""A codebook that follows the encoder by moving averages (van den Oord et al., 2017, appendix)."""
+
+from dataclasses import dataclass
+
+import torch
+from einops import rearrange
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from tokenworlds.core.config import Component, ConfigOf
+
+
+class Codebook(nn.Module, Component):
+    """Code vectors with their running counts and sums."""
+
+    vectors: Tensor
+    counts: Tensor
+    sums: Tensor
+    seeded: Tensor
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ConfigOf["Codebook"]):
+        """Choices; a code whose running count falls below `revive_below` is set on fresh data."""
+
+        codes: int = 64
+        width: int = 128
+        decay: float = 0.99
+        smoothing: float = 1e-5
+        revive_below: float = 0.0
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.config = config
+        self.register_buffer("vectors", torch.randn(config.codes, config.width))
+        self.register_buffer("counts", torch.ones(config.codes))
+        self.register_buffer("sums", self.vectors.clone())
+        self.register_buffer("seeded", torch.zeros((), dtype=torch.bool))
+
+    def distance(self, encoded: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest V"]:
+        """Squared distance of each vector to each code."""
+        cross = encoded @ self.vectors.t()
+        squares = encoded.square().sum(dim=-1, keepdim=True)
+        return (squares - 2 * cross + self.vectors.square().sum(dim=-1)).clamp_min(0.0)
+
+    def look_up(self, index: Int[Tensor, "*rest"]) -> Float[Tensor, "*rest D"]:
+        """The vectors of codes."""
+        return functional.embedding(index, self.vectors)
+
+    @torch.no_grad()
+    def update(self, encoded: Float[Tensor, "N K D"], index: Int[Tensor, "N K"]) -> None:
+        """Move the codes towards what was assigned to them; the first call sets them on data."""
+        flat = rearrange(encoded, "n k d -> (n k) d")
+        if not self.seeded:
+            self._place(torch.ones_like(self.counts, dtype=torch.bool), flat)
+            self.seeded.fill_(True)
+            return
+        hard = functional.one_hot(index.flatten(), self.config.codes).to(flat.dtype)
+        self.counts.lerp_(hard.sum(dim=0), 1 - self.config.decay)
+        self.sums.lerp_(hard.t() @ flat, 1 - self.config.decay)
+        self._revive(flat)
+        self.vectors.copy_(self.sums / self._smoothed_counts().unsqueeze(-1))
+
+    def _smoothed_counts(self) -> Tensor:
+        total, smoothing = self.counts.sum(), self.config.smoothing
+        return (self.counts + smoothing) / (total + self.config.codes * smoothing) * total
+
+    def _revive(self, flat: Float[Tensor, "N D"]) -> None:
+        dead = self.counts < self.config.revive_below
+        if self.config.revive_below > 0 and dead.any():
+            self._place(dead, flat)
+
+    def _place(self, which: Tensor, flat: Float[Tensor, "N D"]) -> None:
+        """Set codes on vectors drawn from data, with a count of one each."""
+        drawn = flat[torch.randint(len(flat), (self.config.codes,), device=flat.device)]
+        self.vectors[which] = drawn[which]
+        self.sums[which] = drawn[which]
+        self.counts[which] = 1.0

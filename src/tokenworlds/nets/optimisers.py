@@ -1,0 +1,130 @@
+"""LaProp, and gradient clipping that refuses what is not finite."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from tokenworlds.core.config import Component, ConfigOf
+
+
+class LaProp(Optimizer):
+    """Momentum over gradients already normalised by their own scale (Ziyin et al., 2020).
+
+    v <- b2 v + (1 - b2) g^2;  m <- b1 m + (1 - b1) lr g / (sqrt(v / c2) + eps);  p <- p - m / c1.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 4e-5,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-20,
+    ) -> None:
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Move every parameter that has a gradient."""
+        assert closure is None, "a closure is never needed here"
+        for group in self.param_groups:
+            parameters = [p for p in group["params"] if p.grad is not None]
+            if parameters:
+                self._step_group(group, parameters)
+
+    def _step_group(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
+        first, second = group["betas"]
+        states = [self._state_of(p) for p in parameters]
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        momenta = [state["momentum"] for state in states]
+        squares = [state["square"] for state in states]
+        for state in states:
+            state["step"] += 1
+        count = int(states[0]["step"])
+        torch._foreach_mul_(squares, second)
+        torch._foreach_addcmul_(squares, gradients, gradients, 1 - second)
+        scale = torch._foreach_div(squares, 1 - second**count)
+        torch._foreach_sqrt_(scale)
+        torch._foreach_add_(scale, group["eps"])
+        torch._foreach_mul_(momenta, first)
+        torch._foreach_addcdiv_(momenta, gradients, scale, (1 - first) * group["lr"])
+        torch._foreach_add_(parameters, momenta, alpha=-1 / (1 - first**count))
+
+    def _state_of(self, parameter: Tensor) -> dict[str, Tensor]:
+        state: dict[str, Tensor] = self.state[parameter]
+        if not state:
+            state["step"] = torch.zeros((), dtype=torch.long)
+            state["momentum"] = torch.zeros_like(parameter)
+            state["square"] = torch.zeros_like(parameter)
+        return state
+
+
+class Optimiser(Component):
+    """An optimiser over the parameters of one learner, with clipping and a linear warm-up."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ConfigOf["Optimiser"]):
+        """Choices; `rates` gives parameters whose name begins with a key a rate of their own."""
+
+        kind: Literal["laprop", "adam"] = "laprop"
+        rate: float = 4e-5
+        rates: Mapping[str, float] = field(default_factory=dict)
+        betas: tuple[float, float] = (0.9, 0.999)
+        epsilon: float = 1e-20
+        warm_up: int = 1000
+        clip: float = 1000.0
+
+    def __init__(self, config: Config, *, module: nn.Module) -> None:
+        self.config = config
+        self.named = {name: p for name, p in module.named_parameters() if p.requires_grad}
+        self.updates = 0
+        options = {"betas": config.betas, "eps": config.epsilon}
+        groups = [
+            {"params": list(parameters), "lr": rate, "full_rate": rate}
+            for rate, parameters in self._by_rate().items()
+        ]
+        if config.kind == "adam":
+            self.optimizer: Optimizer = torch.optim.Adam(groups, foreach=True, **options)
+        else:
+            self.optimizer = LaProp(groups, **options)
+
+    def _by_rate(self) -> dict[float, list[Tensor]]:
+        groups: dict[float, list[Tensor]] = {}
+        for name, parameter in self.named.items():
+            prefix = next((key for key in self.config.rates if name.startswith(key)), None)
+            rate = self.config.rate if prefix is None else self.config.rates[prefix]
+            groups.setdefault(rate, []).append(parameter)
+        return groups
+
+    def step(self, loss: Tensor) -> Tensor:
+        """Descend, unless the gradient is not finite; returns its norm before clipping."""
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        norm = nn.utils.clip_grad_norm_(self.named.values(), self.config.clip)
+        if not torch.isfinite(norm):
+            raise FloatingPointError(f"the gradient's norm is {norm.item()}")
+        self.updates += 1
+        warmth = min(1.0, self.updates / max(self.config.warm_up, 1))
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["full_rate"] * warmth
+        self.optimizer.step()
+        return norm
+
+    def state(self) -> dict[str, Tensor]:
+        """What the optimiser remembers, by parameter."""
+        tensors = {"updates": torch.tensor(self.updates)}
+        for name, parameter in self.named.items():
+            for key, value in self.optimizer.state[parameter].items():
+                tensors[f"{name}/{key}"] = value
+        return tensors
+
+    def restore(self, saved: Mapping[str, Tensor]) -> None:
+        """Take over what `state` returned."""
+        self.updates = int(saved["updates"])
+        for key, value in saved.items():
+            name, _, slot = key.rpartition("/")
+            if name:
+                self.optimizer.state[self.named[name]][slot] = value.clone()

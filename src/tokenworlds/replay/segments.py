@@ -1,0 +1,68 @@
+"""Windows of consecutive steps: where they fit, and reading them as segments."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tokenworlds.core.errors import UserError
+from tokenworlds.core.types import Segment
+from tokenworlds.replay.store import ReplayStore
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """All windows of a length that fit into streams of this many steps; there is at least one."""
+
+    streams: int
+    steps: int
+    length: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.length <= self.steps:
+            raise UserError(
+                f"a segment of {self.length} steps does not fit: each of the {self.streams} "
+                f"streams in replay holds {self.steps}; collect more first, or ask for less"
+            )
+
+    @classmethod
+    def of(cls, store: ReplayStore, length: int) -> "Windows":
+        """The windows of a store."""
+        return cls(store.streams, store.length, length)
+
+    @property
+    def starts(self) -> int:
+        """Windows of each stream."""
+        return self.steps - self.length + 1
+
+    def __len__(self) -> int:
+        return self.streams * self.starts
+
+    def locate(self, index: Int[np.ndarray, " B"]) -> Int[np.ndarray, "B 2"]:
+        """Stream and time at which numbered windows start; the numbers run along each stream."""
+        return np.stack(np.divmod(index, self.starts), axis=-1)
+
+
+def gather(store: ReplayStore, starts: Int[np.ndarray, "B 2"], length: int) -> Segment:
+    """The windows that start at these (stream, time), read from a store.
+
+    `first` is true to the episode: a model starts at a window's first step from its initial carry.
+    """
+    shape = store.frame_shape
+    frame = np.empty((len(starts), length, shape.height, shape.width, shape.channels), np.uint8)
+    for row in np.lexsort(starts.T[::-1]):  # Neighbours on disk are read together.
+        stream, time = starts[row].tolist()
+        store.read_frames(stream, time, frame[row])
+    records = store.records[starts[:, :1], starts[:, 1:] + np.arange(length)]
+    fields = {name: tensor(records[name]) for name in records.dtype.names or ()}
+    mask = torch.ones(records.shape, dtype=torch.bool)
+    return Segment(frame=torch.from_numpy(frame), mask=mask, **fields)
+
+
+def tensor(values: NDArray[Any]) -> Tensor:
+    """A tensor with memory of its own."""
+    return torch.from_numpy(np.ascontiguousarray(values))

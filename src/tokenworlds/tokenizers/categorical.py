@@ -1,0 +1,82 @@
+"""The categorical bottleneck: a frame as several one-hot choices (STEP-VQ's baseline)."""
+
+from dataclasses import dataclass
+from math import prod
+
+import torch
+from einops import pack, rearrange, unpack
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.types import Codes, Context, FrameShape, Losses
+from tokenworlds.nets.blocks import ConvolutionDecoder, ConvolutionEncoder, grid_of, group_norm
+from tokenworlds.nets.code_statistics import code_histogram, usage_metrics
+from tokenworlds.nets.distributions import mix_uniform, sample_index
+
+
+class Categorical(nn.Module, Component):
+    """The whole map, flattened, becomes the logits of several categoricals."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ConfigOf["Categorical"]):
+        """Choices."""
+
+        filters: tuple[int, ...] = (32, 64, 128, 256, 256)
+        strides: tuple[int, ...] = (1, 2, 2, 2, 2)
+        kernel: int = 5
+        groups: int = 32
+        categoricals: int = 32
+        classes: int = 32
+        unimix: float = 0.01
+
+    def __init__(self, config: Config, *, frame_shape: FrameShape) -> None:
+        super().__init__()
+        self.config = config
+        stack = (frame_shape.channels, config.filters, config.strides, config.kernel, config.groups)
+        self.map_shape = (config.filters[-1], *grid_of(frame_shape, config.strides))
+        self.tokens, self.vocabulary = config.categoricals, config.classes
+        self.encoder = ConvolutionEncoder(*stack)
+        self.posterior = nn.Linear(prod(self.map_shape), self.tokens * self.vocabulary)
+        self.expand = nn.Linear(self.tokens * self.vocabulary, prod(self.map_shape))
+        self.norm = group_norm(config.filters[-1], config.groups)
+        self.decoder = ConvolutionDecoder(*stack)
+
+    def encode(self, frames: Float[Tensor, "*rest C H W"], context: Context | None = None) -> Codes:
+        """In training the codes are drawn from the posterior, else they are its likeliest ones."""
+        flat, lead = pack([frames], "* c h w")
+        maps = rearrange(self.encoder(flat), "b d h w -> b (d h w)")
+        raw = rearrange(self.posterior(maps), "b (k v) -> b k v", k=self.tokens)
+        (logits,) = unpack(mix_uniform(raw, self.config.unimix), lead, "* k v")
+        index = sample_index(logits.detach(), None) if self.training else logits.argmax(dim=-1)
+        hard = functional.one_hot(index, self.vocabulary).to(logits.dtype)
+        probs = logits.exp()
+        sample = hard + probs - probs.detach()
+        return Codes(index=index, logits=logits, sample=sample, vector=sample, encoded=sample)
+
+    def look_up(self, index: Int[Tensor, "*rest K"]) -> Codes:
+        """Certain codes."""
+        hard = functional.one_hot(index, self.vocabulary).float()
+        return Codes(index, hard.clamp_min(1e-8).log(), hard, hard, hard)
+
+    def decode(self, codes: Codes, context: Context | None = None) -> Float[Tensor, "*rest C H W"]:
+        """Frames in [0, 1]."""
+        flat, lead = pack([rearrange(codes.vector, "... k v -> ... (k v)")], "* d")
+        _, height, width = self.map_shape
+        maps = rearrange(self.expand(flat), "b (d h w) -> b d h w", h=height, w=width)
+        maps = functional.silu(self.norm(maps))
+        frames: list[Tensor] = unpack(torch.sigmoid(self.decoder(maps)), lead, "* c h w")
+        return frames[0]
+
+    def losses(
+        self,
+        frames: Float[Tensor, "B T C H W"],
+        codes: Codes,
+        mask: Bool[Tensor, "B T"],
+        context: Context | None = None,
+    ) -> Losses:
+        """Squared error, summed over pixels."""
+        error = (self.decode(codes) - frames).square().sum(dim=(-3, -2, -1))
+        histogram = code_histogram(codes.index, mask, self.vocabulary)
+        return Losses({"reconstruction": error}, {"reconstruction": mask}, usage_metrics(histogram))

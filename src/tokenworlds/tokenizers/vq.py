@@ -1,0 +1,101 @@
+"""Vector quantisation on a grid of sites (STEP-VQ, section 2.1; van den Oord et al., 2017)."""
+
+from dataclasses import dataclass, field
+from functools import partial
+
+import torch
+from einops import pack, rearrange, unpack
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.types import Codes, Context, FrameShape, Losses
+from tokenworlds.nets.blocks import ConvolutionDecoder, ConvolutionEncoder, grid_of, group_norm
+from tokenworlds.nets.code_statistics import code_histogram, usage_metrics
+from tokenworlds.nets.codebook import Codebook
+from tokenworlds.nets.distributions import mix_uniform
+
+
+class VQ(nn.Module, Component):
+    """A code for each site of the encoder's map: the nearest vector of a codebook."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ConfigOf["VQ"]):
+        """Choices; `temperature` is beta of the soft posterior softmax(-beta distance^2)."""
+
+        filters: tuple[int, ...] = (32, 64, 128, 256)
+        strides: tuple[int, ...] = (1, 2, 2, 2)
+        kernel: int = 5
+        groups: int = 32
+        codebook: Codebook.Config = field(default_factory=Codebook.Config)
+        temperature: float = 1.0
+        unimix: float = 0.01
+
+    def __init__(self, config: Config, *, frame_shape: FrameShape) -> None:
+        super().__init__()
+        self.config = config
+        stack = (frame_shape.channels, config.filters, config.strides, config.kernel, config.groups)
+        width, codes = config.filters[-1], config.codebook.width
+        self.encoder = ConvolutionEncoder(*stack)
+        self.project = nn.Conv2d(width, codes, 1)
+        self.codebook = config.codebook.build()
+        self.expand = nn.Conv2d(codes, width, 1, bias=False)
+        self.norm = group_norm(width, config.groups)
+        self.decoder = ConvolutionDecoder(*stack)
+        self.grid = grid_of(frame_shape, config.strides)
+        self.tokens = self.grid[0] * self.grid[1]
+        self.vocabulary = config.codebook.codes
+
+    def encode(self, frames: Float[Tensor, "*rest C H W"], context: Context | None = None) -> Codes:
+        """The nearest code of each site, and the soft posterior from all distances."""
+        flat, lead = pack([frames], "* c h w")
+        maps = self.project(self.encoder(flat))
+        (vectors,) = unpack(rearrange(maps, "b d h w -> b (h w) d"), lead, "* k d")
+        distance = self.codebook.distance(vectors)
+        logits = mix_uniform(-self.config.temperature * distance, self.config.unimix)
+        index = distance.argmin(dim=-1)
+        hard = functional.one_hot(index, self.vocabulary).to(logits.dtype)
+        probs = logits.exp()
+        quantised = self.codebook.look_up(index)
+        return Codes(
+            index=index,
+            logits=logits,
+            sample=hard + probs - probs.detach(),
+            vector=vectors + (quantised - vectors).detach(),
+            encoded=vectors,
+        )
+
+    def look_up(self, index: Int[Tensor, "*rest K"]) -> Codes:
+        """Certain codes."""
+        hard = functional.one_hot(index, self.vocabulary).float()
+        vector = self.codebook.look_up(index)
+        return Codes(index, hard.clamp_min(1e-8).log(), hard, vector, vector)
+
+    def decode(self, codes: Codes, context: Context | None = None) -> Float[Tensor, "*rest C H W"]:
+        """Frames in [0, 1]."""
+        flat, lead = pack([codes.vector], "* k d")
+        maps = rearrange(flat, "b (h w) d -> b d h w", h=self.grid[0])
+        maps = functional.silu(self.norm(self.expand(maps)))
+        frames: list[Tensor] = unpack(torch.sigmoid(self.decoder(maps)), lead, "* c h w")
+        return frames[0]
+
+    def losses(
+        self,
+        frames: Float[Tensor, "B T C H W"],
+        codes: Codes,
+        mask: Bool[Tensor, "B T"],
+        context: Context | None = None,
+    ) -> Losses:
+        """Squared errors, summed over pixels and over sites and widths (spec: read literally)."""
+        error = (self.decode(codes) - frames).square().sum(dim=(-3, -2, -1))
+        quantised = self.codebook.look_up(codes.index)
+        commitment = (codes.encoded - quantised).square().sum(dim=(-2, -1))
+        histogram = code_histogram(codes.index, mask, self.vocabulary)
+        update = partial(self.codebook.update, codes.encoded.detach()[mask], codes.index[mask])
+        return Losses(
+            {"reconstruction": error, "commitment": commitment},
+            {"reconstruction": mask, "commitment": mask},
+            usage_metrics(histogram),
+            (update,),
+        )

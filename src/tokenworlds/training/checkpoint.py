@@ -1,0 +1,107 @@
+"""Checkpoints: written beside their name, synced, renamed; read only if every byte verifies."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+STATE = "state.json"
+MANIFEST = "manifest.json"
+
+
+class DamagedCheckpoint(Exception):
+    """A checkpoint that lacks bytes or holds wrong ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Named sets of tensors, one safetensors file each, and everything else as JSON."""
+
+    tensors: Mapping[str, Mapping[str, Tensor]]
+    state: Mapping[str, Any]
+
+
+def folder_name(step: int) -> str:
+    """Checkpoints sort by name as by step."""
+    return f"step-{step:09d}"
+
+
+def write(folder: Path, step: int, checkpoint: Checkpoint) -> Path:
+    """Write a checkpoint so that it is there whole, or not at all."""
+    target = folder / folder_name(step)
+    partial = folder / f".partial-{target.name}"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        write_files(partial, checkpoint)
+        shutil.rmtree(target, ignore_errors=True)
+        partial.rename(target)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    sync(folder)
+    return target
+
+
+def write_files(folder: Path, checkpoint: Checkpoint) -> None:
+    """The files of a checkpoint and, last, the manifest that vouches for them."""
+    for name, tensors in checkpoint.tensors.items():
+        plain = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
+        save_file(plain, folder / f"{name}.safetensors")
+    (folder / STATE).write_text(json.dumps(checkpoint.state))
+    manifest = {path.name: digest(path) for path in sorted(folder.iterdir())}
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1))
+    for path in folder.iterdir():
+        sync(path)
+    sync(folder)
+
+
+def read(folder: Path) -> Checkpoint:
+    """Read a checkpoint; raises `DamagedCheckpoint` if any of its bytes is not as written."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text())
+        for name, expected in manifest.items():
+            if digest(folder / name) != expected:
+                raise DamagedCheckpoint(f"{folder}: {name} is not as it was written")
+        tensors = {
+            Path(name).stem: load_file(folder / name)
+            for name in manifest
+            if name.endswith(".safetensors")
+        }
+        return Checkpoint(tensors, json.loads((folder / STATE).read_text()))
+    except (OSError, ValueError, SafetensorError) as error:
+        raise DamagedCheckpoint(f"{folder}: {error}") from error
+
+
+def newest_first(folder: Path) -> Iterator[Path]:
+    """The checkpoints of a run, the latest first."""
+    yield from sorted(folder.glob("step-*"), reverse=True)
+
+
+def prune(folder: Path, keep: int) -> None:
+    """Delete all but the latest few."""
+    for path in list(newest_first(folder))[keep:]:
+        shutil.rmtree(path)
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,74 @@
+"""Plays in the real environment and writes down every step."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from tokenworlds.core.trees import named_tensors, restore_tensors
+from tokenworlds.core.types import ActionSpace
+from tokenworlds.envs.vector import Finished, VectorEnv
+from tokenworlds.evaluation.player import Player, PlayerCarry
+from tokenworlds.replay.store import ReplayStore
+
+
+class Collector:
+    """Steps all streams with the player, or at random."""
+
+    def __init__(
+        self, envs: VectorEnv, replay: ReplayStore, player: Player, generator: Generator
+    ) -> None:
+        self.envs = envs
+        self.replay = replay
+        self.player = player
+        self.generator = generator
+        self.carry = player.initial(len(envs))
+
+    def collect(self, steps: int, random: bool) -> list[Finished]:
+        """Take this many steps in every stream; returns the games that were finished."""
+        for _ in range(steps):
+            self._step(random)
+        return self.envs.finished()
+
+    def _step(self, random: bool) -> None:
+        frame, first = self.envs.frames, self.envs.first
+        action = (self._draw() if random else self._choose(frame, first)).cpu().numpy()
+        outcome = self.envs.step(action)
+        self.replay.append(
+            frame, first, action, outcome.reward, outcome.ending, outcome.cutoff
+        )
+
+    def _choose(self, frame: np.ndarray, first: np.ndarray) -> Tensor:
+        seen = torch.from_numpy(frame), torch.from_numpy(first)
+        action, self.carry = self.player.act(*seen, self.carry, self.generator)
+        return action
+
+    def _draw(self) -> Tensor:
+        return random_actions(self.player.action_space, len(self.envs), self.generator)
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Tensors and JSON that `restore` needs."""
+        return dict(named_tensors(self.carry)), {"envs": self.envs.state()}
+
+    def restore(self, tensors: Mapping[str, Tensor], rest: Mapping[str, Any]) -> list[str]:
+        """Take over a state; returns what had to be told about environments."""
+        self.carry = self.player.initial(len(self.envs))
+        if any(name.startswith("world.") for name in tensors):
+            self.carry = restore_tensors(self._grown_carry(), tensors)
+        return self.envs.restore(rest["envs"])
+
+    def _grown_carry(self) -> PlayerCarry:
+        """A carry of the right form, whatever its values."""
+        frame, first = torch.from_numpy(self.envs.frames), torch.from_numpy(self.envs.first)
+        _, carry = self.player.act(frame, first, self.carry, torch.Generator(self.player.device))
+        return carry
+
+
+def random_actions(space: ActionSpace, count: int, generator: Generator) -> Tensor:
+    """Actions without a thought: uniform over choices, or over the cube."""
+    if space.discrete:
+        return torch.randint(space.size, (count,), generator=generator, device=generator.device)
+    cube = torch.rand((count, space.size), generator=generator, device=generator.device)
+    return cube * 2 - 1

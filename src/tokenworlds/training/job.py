@@ -1,0 +1,151 @@
+"""A run taken apart: everything that must exist for it, built from its description."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tokenworlds.core.seeding import numpy_generator, seed_everything, torch_generator
+from tokenworlds.core.types import ActionSpace, FrameShape, Losses, Segment
+from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.envs.vector import Finished, VectorEnv
+from tokenworlds.evaluation.player import Player
+from tokenworlds.replay.segments import Windows, gather
+from tokenworlds.replay.store import ReplayStore
+from tokenworlds.training.checkpoint import Checkpoint
+from tokenworlds.training.collector import Collector
+from tokenworlds.training.learner import Learner
+from tokenworlds.training.recipe import Recipe
+from tokenworlds.training.schedule import Phase, Progress
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunSpec:
+    """What a run is a function of, package versions apart."""
+
+    recipe_name: str
+    size: str
+    recipe: Recipe
+    env: EnvSpec
+    seed: int
+    threads: int
+    device: str = "cpu"
+
+
+def build_player(recipe: Recipe, frame_shape: FrameShape, action_space: ActionSpace) -> Player:
+    """World and behaviour with fresh weights."""
+    world = recipe.world.build(frame_shape=frame_shape, action_space=action_space)
+    width = world.feature_width
+    behaviour = recipe.behaviour.build(feature_width=width, action_space=action_space)
+    return Player(world, behaviour, action_space).eval()
+
+
+class Job:
+    """Environments, replay, networks, learners and generators of one run."""
+
+    def __init__(self, spec: RunSpec, folder: Path) -> None:
+        torch.set_num_threads(spec.threads)
+        seed_everything(spec.seed)
+        self.spec = spec
+        self.progress = Progress()
+        streams = spec.recipe.streams
+        self.envs = VectorEnv(spec.env, streams=streams, seed=spec.seed)
+        facts = {"frame_shape": self.envs.frame_shape, "action_space": self.envs.action_space}
+        self.player = build_player(spec.recipe, **facts).to(spec.device)
+        self.replay = ReplayStore(folder / "replay", streams=streams, **facts)
+        self.generators = {
+            name: torch_generator(spec.seed, name, device=spec.device) for name in ("act", "dream")
+        }
+        self.rng = numpy_generator(spec.seed, "replay")
+        self.collector = Collector(self.envs, self.replay, self.player, self.generators["act"])
+        self._add_learners(spec.recipe)
+
+    def _add_learners(self, recipe: Recipe) -> None:
+        batches = {name: learning.batch for name, learning in recipe.learning.items()}
+        self.sampler = recipe.sampler.build(batches=batches)
+        losses = {"world": self._world_losses, "behaviour": self._behaviour_losses}
+        self.learners = {
+            name: Learner(name, learning, getattr(self.player, name), losses[name])
+            for name, learning in recipe.learning.items()
+        }
+
+    def _world_losses(self, segment: Segment) -> Losses:
+        return self.player.world.losses(segment)
+
+    def _behaviour_losses(self, segment: Segment) -> Losses:
+        world, behaviour = self.player.world, self.player.behaviour
+        start = world.start(segment, behaviour.horizon)
+        return behaviour.losses(world, start, self.generators["dream"])
+
+    def collect(self, phase: Phase) -> list[Finished]:
+        """The real steps of a phase; returns the games that were finished."""
+        finished = self.collector.collect(phase.collect, phase.random)
+        steps = self.progress.steps + phase.collect * len(self.envs)
+        self.progress = replace(self.progress, steps=steps)
+        return finished
+
+    def update(self, name: str) -> dict[str, Tensor]:
+        """One update of a learner, from replay."""
+        learner, learning = self.learners[name], self.spec.recipe.learning[name]
+        windows = Windows.of(self.replay, learning.length)
+        starts = self.sampler.sample(name, windows, learning.batch, self.rng)
+        segment = gather(self.replay, starts, learning.length).to(torch.device(self.spec.device))
+        metrics = learner.update(segment)
+        done = {**self.progress.updates, name: self.progress.updates.get(name, 0) + 1}
+        self.progress = replace(self.progress, updates=done)
+        return metrics
+
+    def checkpoint(self) -> Checkpoint:
+        """Everything that the future of the run hangs on."""
+        carry, collector = self.collector.state()
+        generators = {name: g.get_state() for name, g in self.generators.items()}
+        tensors: dict[str, Mapping[str, Tensor]] = {
+            "weights": self.player.state_dict(),
+            "carry": carry,
+            "generators": {**generators, "global": torch.get_rng_state()},
+            "sampler": {k: torch.from_numpy(v) for k, v in self.sampler.state().items()},
+        }
+        for name, learner in self.learners.items():
+            tensors[f"optimiser_{name}"] = learner.optimiser.state()
+        state = {
+            "steps": self.progress.steps,
+            "updates": dict(self.progress.updates),
+            "collector": collector,
+            "replay": self.replay.state(),
+            "rng": self.rng.bit_generator.state,
+        }
+        return Checkpoint(tensors, state)
+
+    def restore(self, checkpoint: Checkpoint) -> list[str]:
+        """Go back to a checkpoint; returns what had to be told about environments."""
+        tensors, state = checkpoint.tensors, checkpoint.state
+        self.replay.restore(state["replay"])
+        self.player.load_state_dict(dict(tensors["weights"]))
+        for name, learner in self.learners.items():
+            learner.optimiser.restore(tensors[f"optimiser_{name}"])
+        self.sampler.restore({k: v.numpy() for k, v in tensors["sampler"].items()})
+        self.progress = Progress(state["steps"], state["updates"])
+        told = self.collector.restore(tensors["carry"], state["collector"])
+        self.rng.bit_generator.state = state["rng"]
+        for name, generator in self.generators.items():
+            generator.set_state(tensors["generators"][name])
+        torch.set_rng_state(tensors["generators"]["global"])
+        return told
+
+    def close(self) -> None:
+        """Give back what the environments hold."""
+        self.envs.close()
+
+
+def metrics_of(finished: list[Finished]) -> dict[str, Any]:
+    """Mean return and length of finished games."""
+    if not finished:
+        return {}
+    return {
+        "collect/return": sum(game.score for game in finished) / len(finished),
+        "collect/length": sum(game.length for game in finished) / len(finished),
+        "collect/games": len(finished),
+    }

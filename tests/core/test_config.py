@@ -1,0 +1,71 @@
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import pytest
+from toy_family.recurrent import Recurrent
+from toy_recipe import Phase, Recipe, World
+
+from tokenworlds.core.config import Component, field_names, get_child, replace_at, variant
+
+
+def test_a_configuration_builds_its_owner_with_the_facts() -> None:
+    config = Recurrent.Config(width=4)
+    built = config.build(inputs=3)
+    assert isinstance(built, Recurrent)
+    assert (built.config, built.inputs) == (config, 3)
+
+
+def test_a_fact_that_is_a_choice_is_an_error() -> None:
+    with pytest.raises(TypeError, match=r"'width'.*choices of Recurrent.Config, not facts"):
+        Recurrent.Config().build(inputs=3, width=4)
+
+
+def test_a_subclass_without_a_configuration_leaves_its_parents_owner_alone() -> None:
+    class Special(Recurrent):
+        pass
+
+    assert Special.Config.owner is Recurrent
+
+
+def test_a_component_may_go_without_a_configuration() -> None:
+    class Bare(Component):
+        pass
+
+    assert not hasattr(Bare, "Config")
+
+
+def test_configurations_are_frozen() -> None:
+    config: Any = Recurrent.Config()
+    with pytest.raises(FrozenInstanceError):
+        config.width = 3
+
+
+def test_field_names_are_those_of_the_choices() -> None:
+    assert field_names(Phase()) == {"batch", "rate"}
+
+
+def test_children_are_fields_or_keys() -> None:
+    assert get_child(Phase(batch=3), "batch") == 3
+    assert get_child({"batch": 4}, "batch") == 4
+
+
+@pytest.mark.parametrize("path", ["world.scales.reward", "learners.world.rate"])
+def test_replacing_at_a_path_changes_that_place_alone(path: str) -> None:
+    recipe = Recipe()
+    changed: Any = replace_at(recipe, path, 0.25)
+    for name in path.split("."):
+        changed = get_child(changed, name)
+    assert changed == 0.25
+    assert replace_at(replace_at(recipe, path, 0.25), path, back(recipe, path)) == recipe
+
+
+def back(config: Any, path: str) -> Any:
+    for name in path.split("."):
+        config = get_child(config, name)
+    return config
+
+
+def test_a_variant_makes_its_changes_in_order() -> None:
+    later = Recurrent.Config(width=64)
+    changed = variant(Recipe(), {"world": World(), "world.sequence": later, "steps": 2})
+    assert changed == Recipe(world=World(sequence=later), steps=2)

@@ -1,0 +1,99 @@
+import pytest
+import torch
+from torch import Tensor
+
+from tokenworlds.core.types import ActionSpace, Dream, Losses, Segment, masked_mean
+
+
+def losses(**terms: list[list[float]]) -> Losses:
+    """Terms that count at the first step alone."""
+    tensors = {name: torch.tensor(values) for name, values in terms.items()}
+    masks = {name: torch.tensor([[True, False]]) for name in terms}
+    return Losses(tensors, masks)
+
+
+def test_a_discrete_action_is_read_as_one_hot() -> None:
+    assert ActionSpace(3).encode(torch.tensor([2, 0])).tolist() == [[0, 0, 1], [1, 0, 0]]
+
+
+def test_a_continuous_action_is_read_as_it_is() -> None:
+    action = torch.tensor([[0.5, -1.0]])
+    assert torch.equal(ActionSpace(2, discrete=False).encode(action), action)
+
+
+@pytest.mark.parametrize("space", [ActionSpace(3), ActionSpace(3, discrete=False)])
+def test_placeholder_actions_can_be_encoded(space: ActionSpace) -> None:
+    assert space.encode(space.zeros(2, 5)).shape == (2, 5, 3)
+
+
+def test_a_mean_counts_only_what_the_mask_says() -> None:
+    values = torch.tensor([1.0, 2.0, 100.0])
+    assert masked_mean(values, torch.tensor([True, True, False])).item() == 1.5
+    assert masked_mean(values, torch.tensor([1.0, 3.0, 0.0])).item() == 1.75
+
+
+def test_the_mean_of_nothing_is_zero_and_not_nan() -> None:
+    assert masked_mean(torch.ones(2), torch.zeros(2, dtype=torch.bool)).item() == 0.0
+
+
+def test_padding_has_no_gradient() -> None:
+    term = torch.tensor([[2.0, 3.0]], requires_grad=True)
+    Losses({"a": term}, {"a": torch.tensor([[True, False]])}).total({"a": 5.0}).backward()
+    assert term.grad is not None
+    assert term.grad.tolist() == [[5.0, 0.0]]
+
+
+def test_the_total_is_the_weighted_sum_of_means() -> None:
+    assert losses(a=[[1.0, 9.0]], b=[[2.0, 9.0]]).total({"a": 1.0, "b": 0.5}).item() == 2.0
+
+
+@pytest.mark.parametrize("scales", [{"a": 1.0}, {"a": 1.0, "b": 1.0, "c": 1.0}, {}])
+def test_terms_and_scales_must_bear_the_same_names(scales: dict[str, float]) -> None:
+    with pytest.raises(KeyError, match="scales"):
+        losses(a=[[1.0, 1.0]], b=[[1.0, 1.0]]).total(scales)
+
+
+def test_losses_join_with_all_they_hold() -> None:
+    done: list[str] = []
+    mask = {"a": torch.ones(1, 1)}
+    one = Losses({"a": torch.ones(1, 1)}, mask, {"m": torch.ones(())}, (lambda: done.append("x"),))
+    two = Losses({"b": torch.ones(1, 1)}, {"b": mask["a"]}, {}, (lambda: done.append("y"),))
+    joined = one | two
+    for finish in joined.after:
+        finish()
+    assert joined.terms.keys() == joined.masks.keys() == {"a", "b"}
+    assert joined.metrics.keys() == {"m"}
+    assert done == ["x", "y"]
+
+
+def test_two_terms_of_one_name_do_not_join() -> None:
+    with pytest.raises(KeyError, match="named twice"):
+        _ = losses(a=[[1.0, 1.0]]) | losses(a=[[1.0, 1.0]])
+
+
+def test_an_imagined_frame_is_decoded_on_request_only() -> None:
+    decoded: list[int] = []
+
+    def decode() -> Tensor:
+        decoded.append(1)
+        return torch.zeros(1, 3, 2, 2)
+
+    dream = Dream(torch.zeros(1, 4), torch.zeros(1), torch.zeros(1), decode)
+    assert not decoded
+    assert dream.frame.shape == (1, 3, 2, 2)
+    assert decoded == [1]
+
+
+def test_a_segment_moves_to_a_device_whole() -> None:
+    flags = torch.zeros(2, 3, dtype=torch.bool)
+    segment = Segment(
+        frame=torch.zeros(2, 3, 4, 4, 3, dtype=torch.uint8),
+        first=flags,
+        action=torch.zeros(2, 3, dtype=torch.long),
+        reward=torch.zeros(2, 3),
+        ending=flags,
+        cutoff=flags,
+        mask=~flags,
+    )
+    moved = segment.to(torch.device("meta"))
+    assert {getattr(moved, name).device.type for name in Segment.__slots__} == {"meta"}

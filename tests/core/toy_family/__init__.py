@@ -1,0 +1,1 @@
+"""A family of components that do nothing, to be swapped by name."""

@@ -1,0 +1,3 @@
+"""No component lives here."""
+
+ANSWER = 42

@@ -1,0 +1,75 @@
+"""A disk that fails: nothing that was flushed is lost, nothing in memory either."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from replay_streams import assert_holds, contents, make_streams, open_store, record
+
+from tokenworlds.replay import files
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from replay_streams import assert_holds, make_streams, open_store, record
+
+streams = make_streams(2, 40)
+store = open_store(Path(sys.argv[1]), chunk=16)
+record(store, streams, 0, 10)
+state = store.state()
+record(store, streams, 10, 16)
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+resource.setrlimit(resource.RLIMIT_FSIZE, (12 * 72 + 5, hard))
+for act in (store.flush, lambda: record(store, streams, 16, 17)):
+    try:
+        act()
+    except OSError:
+        continue
+    raise SystemExit("the limit was not felt")
+assert_holds(store, streams, 16)
+store.verify(state)
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+record(store, streams, 16, 40)
+assert_holds(store, streams, 40)
+store.flush()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits the size of files")
+def test_a_flush_that_was_cut_short_can_be_repeated(tmp_path: Path) -> None:
+    here = str(Path(__file__).parent)
+    command = [sys.executable, "-c", LIMITED, str(tmp_path / "limited"), here]
+    subprocess.run(command, check=True)
+    calm = open_store(tmp_path / "calm", chunk=16)
+    record(calm, make_streams(2, 40), 0, 40)
+    calm.flush()
+    assert contents(tmp_path / "limited") == contents(tmp_path / "calm")
+
+
+@pytest.mark.parametrize("failing", range(8))
+def test_whichever_file_fails_the_bytes_are_right_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    streams = make_streams(2, 20)
+    store = open_store(tmp_path / "failing")
+    calls = iter(range(100))
+
+    def sync(descriptor: int) -> None:
+        if next(calls) == failing:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(files.os, "fsync", sync)
+    record(store, streams, 0, 8)
+    with pytest.raises(OSError, match="No space left"):
+        record(store, streams, 8, 9)
+    assert_holds(store, streams, 8)
+    record(store, streams, 8, 20)
+    assert_holds(store, streams, 20)
+    calm = open_store(tmp_path / "calm")
+    record(calm, streams, 0, 20)
+    assert store.state() == calm.state()
+    assert contents(tmp_path / "failing") == contents(tmp_path / "calm")

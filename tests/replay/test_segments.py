@@ -1,0 +1,107 @@
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from replay_streams import CONTINUOUS, DISCRETE, make_streams, open_store, record
+
+from tokenworlds.core.errors import UserError
+from tokenworlds.core.types import ActionSpace
+from tokenworlds.replay.sampling import Uniform
+from tokenworlds.replay.segments import Windows, gather
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    steps=st.integers(1, 30),
+    chunk=st.integers(1, 9),
+    actions=st.sampled_from([DISCRETE, CONTINUOUS]),
+    data=st.data(),
+)
+def test_gathering_equals_indexing_step_by_step(
+    tmp_path_factory: pytest.TempPathFactory,
+    steps: int,
+    chunk: int,
+    actions: ActionSpace,
+    data: st.DataObject,
+) -> None:
+    streams = make_streams(3, steps, actions)
+    store = open_store(tmp_path_factory.mktemp("s"), streams=3, chunk=chunk, actions=actions)
+    record(store, streams, 0, steps)
+    length = data.draw(st.integers(1, steps))
+    places = st.tuples(st.integers(0, 2), st.integers(0, steps - length))
+    starts = np.array(data.draw(st.lists(places, min_size=1, max_size=6)))
+    segment = gather(store, starts, length)
+    naive = {"frame": streams.frame, **streams.fields}
+    for name, values in naive.items():
+        expected = [[values[s, t + i] for i in range(length)] for s, t in starts]
+        np.testing.assert_array_equal(getattr(segment, name).numpy(), np.array(expected))
+    assert segment.mask.all()
+
+
+def test_segments_have_the_types_models_expect(tmp_path: Path) -> None:
+    for actions, dtype in ((DISCRETE, torch.int64), (CONTINUOUS, torch.float32)):
+        store = open_store(tmp_path / str(dtype), actions=actions)
+        record(store, make_streams(2, 4, actions), 0, 4)
+        segment = gather(store, np.array([[0, 0]]), 3)
+        assert segment.action.dtype == dtype
+        assert segment.reward.dtype == torch.float32
+
+
+def test_changing_a_segment_does_not_change_replay(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    record(store, make_streams(2, 20), 0, 20)
+    starts = np.array([[0, 0], [1, 15]])
+    spoiled = gather(store, starts, 5)
+    for field in dataclasses.fields(spoiled):
+        getattr(spoiled, field.name).zero_()
+    again = gather(store, starts, 5)
+    assert again.frame.any()
+    assert again.reward.all()
+    assert again.mask.all()
+
+
+@pytest.mark.parametrize("start", [[0, 7], [2, 0], [-1, 0], [0, -1]])
+def test_a_window_may_not_leave_its_stream(tmp_path: Path, start: list[int]) -> None:
+    store = open_store(tmp_path)
+    record(store, make_streams(2, 10), 0, 10)
+    with pytest.raises(IndexError):
+        gather(store, np.array([start]), 4)
+
+
+def test_a_resumed_store_yields_the_same_segments(tmp_path: Path) -> None:
+    streams = make_streams(2, 40)
+    store = open_store(tmp_path)
+    record(store, streams, 0, 29)
+    state = store.state()
+    before = draw_segment_frames(store_length=29, folder=tmp_path, state=state)
+    record(store, streams, 29, 40)
+    store.flush()
+    after = draw_segment_frames(store_length=29, folder=tmp_path, state=state)
+    assert torch.equal(before, after)
+
+
+def draw_segment_frames(
+    *, store_length: int, folder: Path, state: dict[str, object]
+) -> torch.Tensor:
+    store = open_store(folder)
+    store.restore(state)
+    assert store.length == store_length
+    sampler = Uniform.Config().build(batches={"world": 4})
+    starts = sampler.sample("world", Windows.of(store, 6), 4, np.random.default_rng(5))
+    return gather(store, starts, 6).frame
+
+
+def test_windows_are_numbered_along_each_stream() -> None:
+    windows = Windows(streams=2, steps=5, length=4)
+    assert len(windows) == 4
+    assert windows.locate(np.arange(4)).tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
+
+
+@pytest.mark.parametrize("length", [0, 6])
+def test_a_length_that_does_not_fit_is_the_users_mistake(length: int) -> None:
+    with pytest.raises(UserError, match=f"{length} steps does not fit"):
+        Windows(streams=2, steps=5, length=length)
