@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from toy_family.attention_stack import Attention, AttentionStack
-from toy_family.demanding import Only
 from toy_family.recurrent import Recurrent
+from toy_family.samplers import DynamicFrequency, Uniform
 from toy_recipe import Phase, Recipe, World
 
 from tokenworlds.core.clocks import Every
@@ -196,6 +196,15 @@ def test_a_users_own_component_comes_from_the_loader() -> None:
     assert swapped.world.sequence == Attention.Config()
 
 
-def test_a_member_whose_fields_are_all_kept_needs_no_defaults() -> None:
-    recipe = Recipe(world=World(sequence=Only.Config(width=2, depth=3)))
-    assert override(recipe, ["world.sequence=demanding"]) == recipe
+@pytest.mark.parametrize("name", ["dynamic_frequency", "dynamic-frequency"])
+def test_components_that_share_a_file_are_a_family_of_their_own(name: str) -> None:
+    recipe = Recipe(world=World(sequence=Uniform.Config(temperature=3.0)))
+    swapped = override(recipe, [f"world.sequence={name}"])
+    assert swapped.world.sequence == DynamicFrequency.Config(temperature=3.0)
+    with pytest.raises(UserError, match="choose from dynamic_frequency, uniform"):
+        override(recipe, ["world.sequence=recurrent"])
+
+
+def test_a_member_that_the_place_does_not_take_is_refused() -> None:
+    with pytest.raises(UserError, match=r"fixed takes a Recurrent\.Config, not AttentionStack"):
+        override(Recipe(), ["fixed=attention_stack"])

@@ -30,6 +30,7 @@ class Recipe:
     phases: tuple[Phase, ...] = (Phase(), Phase(batch=32))
     learners: dict[str, Phase] = field(default_factory=lambda: {"world": Phase()})
     warmup: Phase | None = None
+    fixed: Recurrent.Config = field(default_factory=Recurrent.Config)
     steps: int = 1000
     extra: Any = None
 

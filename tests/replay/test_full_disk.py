@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 from replay_streams import assert_holds, contents, make_streams, open_store, record
 
-from tokenworlds.replay import files
-
 LIMITED = """
 import resource, sys
 from pathlib import Path
@@ -50,7 +48,7 @@ def test_a_flush_that_was_cut_short_can_be_repeated(tmp_path: Path) -> None:
     assert contents(tmp_path / "limited") == contents(tmp_path / "calm")
 
 
-@pytest.mark.parametrize("failing", range(8))
+@pytest.mark.parametrize("failing", range(12))
 def test_whichever_file_fails_the_bytes_are_right_in_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
 ) -> None:
@@ -62,7 +60,7 @@ def test_whichever_file_fails_the_bytes_are_right_in_the_end(
         if next(calls) == failing:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(files.os, "fsync", sync)
+    monkeypatch.setattr(os, "fsync", sync)
     record(store, streams, 0, 8)
     with pytest.raises(OSError, match="No space left"):
         record(store, streams, 8, 9)
@@ -73,3 +71,23 @@ def test_whichever_file_fails_the_bytes_are_right_in_the_end(
     record(calm, streams, 0, 20)
     assert store.state() == calm.state()
     assert contents(tmp_path / "failing") == contents(tmp_path / "calm")
+
+
+def test_a_state_is_on_disk_when_it_is_handed_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: dict[int, int] = {}
+
+    def sync(descriptor: int) -> None:
+        status = os.fstat(descriptor)
+        synced[status.st_ino] = status.st_size
+
+    monkeypatch.setattr(os, "fsync", sync)
+    store = open_store(tmp_path / "replay")
+    record(store, make_streams(2, 21), 0, 21)
+    store.state()
+    paths = [tmp_path / "replay", *(tmp_path / "replay").rglob("*")]
+    assert len(paths) == 1 + 2 + 2 * 2 * 3
+    for path in paths:
+        assert path.stat().st_ino in synced
+        assert path.is_dir() or synced[path.stat().st_ino] == path.stat().st_size

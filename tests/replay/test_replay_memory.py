@@ -23,12 +23,12 @@ store = ReplayStore(
     Path(sys.argv[1]),
     frame_shape=FrameShape(32, 32, 3), action_space=ActionSpace(4), streams=1, chunk=1024,
 )
-gather_nothing_yet = anonymous()
+before = anonymous()
 for time in range(40_000):
     store.append(frames[time % 64], no, actions, rewards, no, no)
 for start in range(0, 40_000 - 64, 64):
     gather(store, np.array([[0, start]]), 64)
-print(anonymous() - gather_nothing_yet)
+print(anonymous() - before)
 """
 
 

@@ -78,7 +78,7 @@ def test_drawing_without_replacement_has_the_probabilities_of_drawing_in_turn() 
     pairs = list(itertools.permutations(range(4), 2))
     exact = np.array([p[i] * p[j] / (1 - p[i]) for i, j in pairs])
     rng = np.random.default_rng(0)
-    seen = Counter(tuple(draw(scores, 2, rng).tolist()) for _ in range(20_000))
+    seen = Counter(tuple(draw(scores, 2, rng).tolist()) for _ in range(8_000))
     assert_frequencies(np.array([seen[pair] for pair in pairs]), exact)
 
 
@@ -182,7 +182,7 @@ def test_restored_counts_give_the_same_draws() -> None:
         drawn = [
             s.sample(learner, windows, 4, np.random.default_rng(seed)) for s in (sampler, twin)
         ]
-        np.testing.assert_array_equal(*drawn)
+        np.testing.assert_array_equal(drawn[0], drawn[1])
     assert sum(counts.sum() for counts in state.values()) == 2 * sum(BATCHES.values())
 
 

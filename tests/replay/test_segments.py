@@ -1,4 +1,6 @@
 import dataclasses
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,14 @@ from tokenworlds.replay.sampling import Uniform
 from tokenworlds.replay.segments import Windows, gather
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.fixture(autouse=True, scope="module")
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+@settings(max_examples=25, deadline=None)
 @given(
     steps=st.integers(1, 30),
     chunk=st.integers(1, 9),

@@ -1,5 +1,6 @@
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,13 @@ from replay_streams import (
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.replay.store import DamagedReplay, ReplayStore
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
 
 
 @pytest.mark.parametrize("actions", [DISCRETE, CONTINUOUS])
@@ -55,27 +63,29 @@ def test_reading_outside_a_stream_is_refused(
         store.read_frames(stream, start, np.zeros_like(streams.frame[0, :count]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(saved=st.integers(0, 20), lost=st.integers(0, 20), chunk=st.integers(1, 9))
 def test_a_crash_leaves_no_trace_once_restored(
     tmp_path_factory: pytest.TempPathFactory, saved: int, lost: int, chunk: int
 ) -> None:
     folder, calm = tmp_path_factory.mktemp("crashed"), tmp_path_factory.mktemp("calm")
-    streams, other = make_streams(2, 50), make_streams(2, 50, seed=1)
+    streams, other = make_streams(2, 45), make_streams(2, 45, seed=1)
     crashed = open_store(folder, chunk=chunk)
     record(crashed, streams, 0, saved)
     state = json.loads(json.dumps(crashed.state()))
     record(crashed, other, saved, saved + lost)
     crashed.flush()
+    for path in folder.rglob("*.bin"):
+        path.write_bytes(path.read_bytes() + b"torn")
 
     resumed = open_store(folder, chunk=chunk)
     resumed.restore(state)
     assert_holds(resumed, streams, saved)
-    record(resumed, streams, saved, 50)
-    assert_holds(resumed, streams, 50)
+    record(resumed, streams, saved, 45)
+    assert_holds(resumed, streams, 45)
 
     undisturbed = open_store(calm, chunk=chunk)
-    record(undisturbed, streams, 0, 50)
+    record(undisturbed, streams, 0, 45)
     assert resumed.state() == undisturbed.state()
     assert contents(folder) == contents(calm)
 
@@ -222,3 +232,13 @@ def test_many_chunks_do_not_exhaust_file_descriptors(tmp_path: Path) -> None:
     record(store, streams, 0, 200)
     assert_holds(store, streams, 200)
     assert len(os.listdir("/proc/self/fd")) - before < 200
+
+
+def test_a_new_store_leaves_nothing_old_in_the_files_it_writes(tmp_path: Path) -> None:
+    record(old := open_store(tmp_path / "used"), make_streams(2, 8, seed=1), 0, 8)
+    old.flush()
+    for folder in ("used", "fresh"):
+        store = open_store(tmp_path / folder)
+        record(store, make_streams(2, 8), 0, 5)
+        store.flush()
+    assert contents(tmp_path / "used") == contents(tmp_path / "fresh")

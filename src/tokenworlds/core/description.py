@@ -166,14 +166,18 @@ class Value:
         """As what stands at the place now and its hint want it."""
         value = self.read()
         if isinstance(present, ConfigOf) and isinstance(value, str):
-            if ":" in value and self.load is not None:
-                return adapt(present, self.load(value), place)
-            return swap(present, value, place)
+            return coerce(self.swap(present, value, place), hint, place)
         value = from_json(value, place=place)
         try:
             return coerce(value, hint, place)
         except UserError as error:
             return self.fit_text(hint, place, error)
+
+    def swap(self, present: ConfigOf[Any], name: str, place: str) -> ConfigOf[Any]:
+        """As the configuration of the component that the value names."""
+        if ":" in name and self.load is not None:
+            return adapt(present, self.load(name), place)
+        return swap(present, name, place)
 
     def fit_text(self, hint: Any, place: str, error: UserError) -> Any:
         """As a text, where a text is wanted that happens to read as JSON."""

@@ -11,8 +11,9 @@ class UserError(Exception):
 def unknown(kind: str, value: str, allowed: Iterable[str]) -> UserError:
     """The error for a name that is none of those allowed."""
     names = sorted(allowed)
-    near = difflib.get_close_matches(value, names, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    spellings = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(value.lower(), spellings, n=1, cutoff=0.5)
+    hint = f"; did you mean {spellings[near[0]]!r}?" if near else ""
     return UserError(f"unknown {kind} {value!r}: choose from {', '.join(names)}{hint}")
 
 

@@ -1,8 +1,10 @@
-"""Components of one family: those that live in the same package, one to a file."""
+"""Components of one family: those of a package, one to a file, or those of one file."""
 
 import dataclasses
 import importlib
 import pkgutil
+import re
+import sys
 from types import ModuleType
 from typing import Any, get_type_hints
 
@@ -29,22 +31,38 @@ def adapt(config: ConfigOf[Any], owner: type[Component], place: str) -> ConfigOf
 
 
 def find_member(config: ConfigOf[Any], name: str, place: str) -> type[Component]:
-    """The family's component of this name."""
-    package = family_package(config, place)
+    """The component of this name in the configuration's family."""
+    package = family_package(type(config).owner)
     stem = name.replace("-", "_")
-    if stem in module_names(package):
-        owner = main_component(import_member(package, stem))
-        if owner is not None:
-            return owner
-    raise unknown(f"component for {place}", name, members(package))
+    if package is None:
+        siblings = components_beside(type(config).owner)
+        if stem not in siblings:
+            raise unknown(f"component for {place}", name, siblings)
+        return siblings[stem]
+    found = stem in module_names(package)
+    owner = main_component(import_member(package, stem)) if found else None
+    if owner is None:
+        raise unknown(f"component for {place}", name, members(package))
+    return owner
 
 
-def family_package(config: ConfigOf[Any], place: str) -> ModuleType:
-    """The package that a configuration's component lives in."""
-    package, _, _ = type(config).owner.__module__.rpartition(".")
-    if not package:
-        raise UserError(f"{place} holds a component of no package, so it has no family by name")
-    return importlib.import_module(package)
+def family_package(owner: type[Component]) -> ModuleType | None:
+    """The package of a component that its file is named after; None for any other."""
+    package, _, stem = owner.__module__.rpartition(".")
+    is_main = owner.__name__.lower() == stem.replace("_", "")
+    return importlib.import_module(package) if package and is_main else None
+
+
+def components_beside(owner: type[Component]) -> dict[str, type[Component]]:
+    """The components of one file, named as a file of their own would be."""
+    module = sys.modules.get(owner.__module__)
+    defined = components(module) if module is not None else [owner]
+    return {snake_case(component.__name__): component for component in defined}
+
+
+def snake_case(name: str) -> str:
+    """`DynamicFrequency` as `dynamic_frequency`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
 def import_member(package: ModuleType, name: str) -> ModuleType:
@@ -76,11 +94,16 @@ def module_names(package: ModuleType) -> list[str]:
 
 def main_component(module: ModuleType) -> type[Component] | None:
     """The component that a module is named after, else the only one it defines."""
-    defined = [value for value in vars(module).values() if is_component(value, module)]
+    defined = components(module)
     stem = module.__name__.rpartition(".")[2].replace("_", "")
     named = [owner for owner in defined if owner.__name__.lower() == stem]
     candidates = named or defined
     return candidates[0] if len(candidates) == 1 else None
+
+
+def components(module: ModuleType) -> list[type[Component]]:
+    """The components with a configuration that a module defines."""
+    return [value for value in vars(module).values() if is_component(value, module)]
 
 
 def is_component(value: Any, module: ModuleType) -> bool:

@@ -60,4 +60,3 @@ class Player(nn.Module):
         memory = where_rows(first, self.behaviour.initial(len(frame)), carry.behaviour)
         action, memory = self.behaviour.act(self.world.view(world), memory, generator, greedy)
         return action, PlayerCarry(world, memory, action)
-

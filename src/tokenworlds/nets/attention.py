@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 ROTARY_BASE = 10_000.0
-TURNS = 2**24
+TURN = 2**24
 """Parts of a full turn. Angles are whole numbers of parts, hence exact however long a run is."""
 
 
@@ -24,105 +24,116 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """Which step each slot holds (-1: none), and the number of the next step, for each row."""
+    """Which step each slot holds (-1: none), and the number of the next step, row by row."""
 
     places: Int[Tensor, "B slots"]
     position: Int[Tensor, " B"]
 
+    @property
     def slot(self) -> Int[Tensor, " B"]:
         """Where the next step goes."""
         return self.position % self.places.shape[1]
 
     def advance(self) -> "Ring":
         """The ring after one more step."""
-        places = self.places.scatter(1, self.slot()[:, None], self.position[:, None])
+        places = self.places.scatter(1, self.slot[:, None], self.position[:, None])
         return Ring(places, self.position + 1)
+
+    def visible(self, window: int) -> Bool[Tensor, "B 1 1 slots"]:
+        """Which slots the latest step may look at."""
+        near = self.position[:, None] - self.places <= window
+        return rearrange((self.places >= 0) & near, "b s -> b 1 1 s")
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What the steps of a scan may look at, and what is cached of them.
+
+    `mask` is over the slots and then the new steps, `source` says for each slot which of the same
+    it is to hold, and `ring` how things stand then.
+    """
+
+    mask: Bool[Tensor, "B 1 T slots_and_steps"]
+    source: Int[Tensor, "B slots"]
+    ring: Ring
+
+
+def look_ahead(ring: Ring, reset: Bool[Tensor, "B T"], window: int) -> Sight:
+    """Resets hide what was before them from the steps of the scan and from those after it."""
+    segment = reset.long().cumsum(1)
+    fresh = segment == 0
+    step = torch.arange(reset.shape[1], device=reset.device)
+    age = (ring.position[:, None] + step)[..., None] - ring.places[:, None]
+    cached = (ring.places >= 0)[:, None] & (age < window) & fresh[..., None]
+    lag = step[:, None] - step
+    new = (lag >= 0) & (lag < window) & (segment[..., None] == segment[:, None])
+    mask = rearrange(torch.cat([cached, new], -1), "b t s -> b 1 t s")
+    source, after = last_steps(ring, segment)
+    return Sight(mask, source, after)
+
+
+def last_steps(ring: Ring, segment: Int[Tensor, "B T"]) -> tuple[Int[Tensor, "B slots"], Ring]:
+    """The source of each slot, and the ring without the steps that were forgotten."""
+    slots, steps = ring.places.shape[1], segment.shape[1]
+    slot = torch.arange(slots, device=segment.device)
+    last = ring.position[:, None] + steps - 1
+    place = last - (last - slot) % slots
+    step = place - ring.position[:, None]
+    is_new = step >= 0
+    source = torch.where(is_new, slots + step, slot)
+    segments = torch.cat([torch.zeros_like(ring.places), segment], 1)
+    alive = segments.gather(1, source) == segment[:, -1:]
+    places = torch.where(is_new, place, ring.places)
+    return source, Ring(torch.where(alive, places, -1), ring.position + steps)
 
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
     """Cosines and sines of the angles at some positions."""
 
-    cosine: Float[Tensor, "*rest 1 half"]
-    sine: Float[Tensor, "*rest 1 half"]
+    cosine: Float[Tensor, "*batch 1 1 half"]
+    sine: Float[Tensor, "*batch 1 1 half"]
 
-    def __call__(self, x: Float[Tensor, "*rest heads size"]) -> Float[Tensor, "*rest heads size"]:
+    def __call__(
+        self, x: Float[Tensor, "*batch parts heads size"]
+    ) -> Float[Tensor, "*batch parts heads size"]:
         """Turn each pair of features by its angle."""
         first, second = x.chunk(2, -1)
-        return torch.cat(
-            [
-                first * self.cosine - second * self.sine,
-                second * self.cosine + first * self.sine,
-            ],
-            -1,
-        )
+        turned = first * self.cosine - second * self.sine
+        return torch.cat([turned, second * self.cosine + first * self.sine], -1)
 
 
-def rotate_to(position: Int[Tensor, "*rest"], size: int, dtype: torch.dtype) -> Rotation:
-    """The rotation at each position, for heads of this size."""
+def rotate_to(position: Int[Tensor, "*batch"], size: int, dtype: torch.dtype) -> Rotation:
+    """The rotation at each position, for heads of this size (Su et al., 2021)."""
     exponent = torch.arange(0, size, 2, device=position.device, dtype=torch.float32) / size
-    speed = (ROTARY_BASE**-exponent * (TURNS / math.tau)).round().long()
-    parts = (position % TURNS)[..., None, None] * speed % TURNS
-    angle = parts.to(dtype) * (math.tau / TURNS)
-    return Rotation(angle.cos(), angle.sin())
-
-
-def visible(
-    ring: Ring, reset: Bool[Tensor, "B T"], window: int
-) -> Bool[Tensor, "B 1 T slots_and_steps"]:
-    """Which of the cached steps, then of the new ones, each new step may look at."""
-    steps = torch.arange(reset.shape[1], device=reset.device)
-    segment = reset.long().cumsum(1)
-    age = (ring.position[:, None] + steps)[..., None] - ring.places[:, None]
-    cached = (ring.places >= 0)[:, None] & (age < window) & (segment == 0)[..., None]
-    lag = steps[:, None] - steps
-    near = (lag >= 0) & (lag < window)
-    new = near & (segment[..., None] == segment[:, None])
-    return torch.cat([cached, new], -1).unsqueeze(1)
-
-
-def last_steps(ring: Ring, reset: Bool[Tensor, "B T"]) -> tuple[Int[Tensor, "B slots"], Ring]:
-    """For each slot its source among the cached, then the new steps; and the ring that results."""
-    slots, steps = ring.places.shape[1], reset.shape[1]
-    slot = torch.arange(slots, device=reset.device)
-    last = (ring.position + steps - 1)[:, None]
-    place = last - (last - slot) % slots
-    step = place - ring.position[:, None]
-    source = torch.where(step >= 0, slots + step, slot)
-    forgotten = torch.where(reset, steps_of(reset), -1).amax(1, keepdim=True)
-    kept = torch.where(step >= 0, place, ring.places)
-    alive = torch.where(step >= 0, step >= forgotten, forgotten < 0)
-    return source, Ring(torch.where(alive, kept, -1), ring.position + steps)
-
-
-def steps_of(reset: Bool[Tensor, "B T"]) -> Int[Tensor, " T"]:
-    """The number of each step of a scan."""
-    return torch.arange(reset.shape[1], device=reset.device)
+    speed = (ROTARY_BASE**-exponent * (TURN / math.tau)).round().long()
+    parts = (position % TURN)[..., None, None, None] * speed % TURN
+    angle = parts.to(torch.promote_types(dtype, torch.float32)) * (math.tau / TURN)
+    return Rotation(angle.cos().to(dtype), angle.sin().to(dtype))
 
 
 class Attention(nn.Module):
-    """Multi-head attention over a cache and the new steps."""
+    """Multi-head attention over a cache and new steps."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
-        self.heads = heads
+        self.width, self.heads = width, heads
         self.input = nn.Linear(width, 3 * width, bias=False)
         self.output = nn.Linear(width, width, bias=False)
 
     def initial(self, batch: int, slots: int) -> Cache:
         """An empty cache."""
-        width = self.input.in_features
-        shape = (batch, slots, self.heads, width // self.heads)
+        shape = (batch, slots, self.heads, self.width // self.heads)
         return Cache(self.input.weight.new_zeros(shape), self.input.weight.new_zeros(shape))
 
     def project(
-        self, x: Float[Tensor, "*rest D"], rotation: Rotation
+        self, x: Float[Tensor, "*batch D"], rotation: Rotation
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of each head, the first two turned to their position."""
-        query, key, value = (
-            part.unflatten(-1, (self.heads, -1)) for part in self.input(x).chunk(3, -1)
-        )
-        return rotation(query), rotation(key), value
+        joint = rearrange(self.input(x), "... (n h p) -> ... n h p", n=3, h=self.heads)
+        turned, value = torch.split(joint, [2, 1], -3)
+        query, key = rotation(turned).unbind(-3)
+        return query, key, value.squeeze(-3)
 
     def attend(
         self,
@@ -131,8 +142,12 @@ class Attention(nn.Module):
         mask: Bool[Tensor, "B 1 T slots"],
     ) -> Float[Tensor, "B T D"]:
         """Look at the steps of a cache."""
-        parts = (rearrange(x, "b t h p -> b h t p") for x in (query, cache.keys, cache.values))
-        seen = functional.scaled_dot_product_attention(*parts, attn_mask=mask)
+        seen = functional.scaled_dot_product_attention(
+            rearrange(query, "b t h p -> b h t p"),
+            rearrange(cache.keys, "b s h p -> b h s p"),
+            rearrange(cache.values, "b s h p -> b h s p"),
+            attn_mask=mask,
+        )
         result: Tensor = self.output(rearrange(seen, "b h t p -> b t (h p)"))
         return result
 
@@ -147,22 +162,17 @@ class Attention(nn.Module):
         """One step, written to its slot before it is looked at."""
         query, key, value = self.project(x, rotation)
         cache = Cache(write(cache.keys, slot, key), write(cache.values, slot, value))
-        return self.attend(query[:, None], cache, mask)[:, 0], cache
+        return self.attend(query[:, None], cache, mask).squeeze(1), cache
 
     def scan(
-        self,
-        x: Float[Tensor, "B T D"],
-        rotation: Rotation,
-        cache: Cache,
-        source: Int[Tensor, "B slots"],
-        mask: Bool[Tensor, "B 1 T slots_and_steps"],
+        self, x: Float[Tensor, "B T D"], rotation: Rotation, cache: Cache, sight: Sight
     ) -> tuple[Float[Tensor, "B T D"], Cache]:
-        """All steps at once, and the cache filled from the source of each slot."""
+        """All steps at once."""
         query, key, value = self.project(x, rotation)
         both = Cache(torch.cat([cache.keys, key], 1), torch.cat([cache.values, value], 1))
-        rows = torch.arange(len(x), device=x.device)[:, None]
-        kept = Cache(both.keys[rows, source], both.values[rows, source])
-        return self.attend(query, both, mask), kept
+        row = torch.arange(len(x), device=x.device)[:, None]
+        kept = Cache(both.keys[row, sight.source], both.values[row, sight.source])
+        return self.attend(query, both, sight.mask), kept
 
 
 def write(
@@ -171,7 +181,7 @@ def write(
     step: Float[Tensor, "B heads size"],
 ) -> Float[Tensor, "B slots heads size"]:
     """Put a step in its slot: in place unless autograd may need the old content."""
-    rows = torch.arange(len(step), device=step.device)
+    place = (torch.arange(len(step), device=step.device), slot)
     if torch.is_grad_enabled() or slots.requires_grad:
-        return slots.index_put((rows, slot), step)
-    return slots.index_put_((rows, slot), step)
+        return slots.index_put(place, step.to(slots.dtype))
+    return slots.index_put_(place, step.to(slots.dtype))

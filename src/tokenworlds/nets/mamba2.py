@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 import torch
 from einops import rearrange
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 from torch.nn import functional
+
+from tokenworlds.nets.causal_convolution import CausalConvolution
 
 DELTA_RANGE = (1e-3, 0.1)
 DELTA_FLOOR = 1e-4
@@ -31,8 +33,8 @@ class Boundaries:
     `left` for the taps that are handed on.
     """
 
-    within: Float[Tensor, "B chunks 1 size size"]
-    entering: Float[Tensor, "B chunks 1 size"]
+    within: Float[Tensor, "B chunks 1 length length"]
+    entering: Float[Tensor, "B chunks 1 length"]
     lags: Float[Tensor, "B T taps"]
     left: Float[Tensor, "B taps 1"]
 
@@ -44,71 +46,93 @@ def find_boundaries(
     segment = functional.pad(reset.long().cumsum(1), (taps, 0))
     windows = segment.unfold(1, taps + 1, 1)
     chunked = split_chunks(reset.long(), chunk).cumsum(2)
-    order = torch.ones(chunked.shape[2], chunked.shape[2], dtype=torch.bool, device=reset.device)
-    within = (chunked[..., :, None] == chunked[..., None, :]) & order.tril()
+    within = (chunked[..., :, None] == chunked[..., None, :]).tril()
+    last = segment[:, reset.shape[1] :]
     return Boundaries(
-        within=within.unsqueeze(2).to(dtype),
-        entering=(chunked == 0).unsqueeze(2).to(dtype),
+        within=within.unsqueeze(2).to(widest(dtype)),
+        entering=(chunked == 0).unsqueeze(2).to(widest(dtype)),
         lags=(windows[..., :-1] == windows[..., -1:]).to(dtype),
-        left=(segment[:, -taps:, None] == segment[:, -1:, None]).to(dtype),
+        left=(last == segment[:, -1:]).unsqueeze(2).to(dtype),
     )
 
 
-def split_chunks(x: Tensor, chunk: int) -> Tensor:
-    """Cut time (the second axis) into equal chunks no longer than asked, padding with zeros."""
+def split_chunks(
+    x: Shaped[Tensor, "B T *rest"], chunk: int
+) -> Shaped[Tensor, "B chunks length *rest"]:
+    """Cut time into equal chunks no longer than asked, padding the end with zeros."""
     steps = x.shape[1]
     count = math.ceil(steps / chunk)
-    size = math.ceil(steps / count)
-    if count * size != steps:
-        x = functional.pad(x, (0, 0) * (x.dim() - 2) + (0, count * size - steps))
-    return x.unflatten(1, (count, size))
+    length = math.ceil(steps / count)
+    if count * length != steps:
+        x = functional.pad(x, (0, 0) * (x.dim() - 2) + (0, count * length - steps))
+    return rearrange(x, "b (c t) ... -> b c t ...", c=count)
 
 
-def remaining(log_decay: Float[Tensor, "*rest size"]) -> Float[Tensor, "*rest size size"]:
+def widest(dtype: torch.dtype) -> torch.dtype:
+    """At least single precision: decays and states need the digits."""
+    return torch.promote_types(dtype, torch.float32)
+
+
+def widen(x: Shaped[Tensor, "*rest"]) -> Shaped[Tensor, "*rest"]:
+    """The same numbers in at least single precision."""
+    return x.to(widest(x.dtype))
+
+
+def remaining(log_decay: Float[Tensor, "*rest length"]) -> Float[Tensor, "*rest length length"]:
     """What is left at step t (row) of step s (column): exp of the log decays after s, up to t.
 
     Each sum has only its own terms: differences of one running sum lose digits where decay is
     strong. Above the diagonal stands 1, to be masked.
     """
-    size = log_decay.shape[-1]
-    later = torch.ones(size, size, dtype=log_decay.dtype, device=log_decay.device).tril(-1)
+    length = log_decay.shape[-1]
+    later = torch.ones(length, length, dtype=log_decay.dtype, device=log_decay.device).tril(-1)
     return (log_decay[..., :, None] * later).cumsum(-2).exp()
 
 
-def at_least_float32(x: Tensor) -> Tensor:
-    """Half precision is widened: decays and states need the digits."""
-    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+@dataclass(frozen=True, slots=True)
+class Dynamics:
+    """The recurrence of every step: memory = exp(delta rate) memory + delta write x,
+    y = read memory + skip x."""
+
+    delta: Float[Tensor, "*batch heads"]
+    rate: Float[Tensor, " heads"]
+    write: Float[Tensor, "*batch state"]
+    read: Float[Tensor, "*batch state"]
+    skip: Float[Tensor, " heads"]
 
 
 def scan_chunks(
     x: Float[Tensor, "B T heads size"],
-    delta: Float[Tensor, "B T heads"],
-    rate: Float[Tensor, " heads"],
-    write: Float[Tensor, "B T state"],
-    read: Float[Tensor, "B T state"],
-    skip: Float[Tensor, " heads"],
+    dynamics: Dynamics,
     memory: Float[Tensor, "B heads state size"],
     boundaries: Boundaries,
 ) -> tuple[Float[Tensor, "B T heads size"], Float[Tensor, "B heads state size"]]:
-    """State space duality: products of matrices inside chunks, a recurrence between them.
+    """State space duality: products of matrices inside chunks, the recurrence between them.
 
     The step size, the skip connection and the masks go into the small matrices, so that the large
-    `x` is only ever the right side of a product.
+    `x` is only ever the right side of a product. Padded steps have step size zero and no effect.
     """
-    steps, chunk = x.shape[1], boundaries.within.shape[-1]
-    x, write, read = (split_chunks(part, chunk) for part in (x, write, read))
-    x = rearrange(x, "b c t h p -> b c h t p").contiguous()
-    delta = rearrange(split_chunks(delta, chunk), "b c t h -> b c h t")
-    log_decay = delta * rate[:, None]
+    steps, length = x.shape[1], boundaries.within.shape[-1]
+    values = rearrange(split_chunks(x, length), "b c t h p -> b c h t p").contiguous()
+    delta = rearrange(split_chunks(dynamics.delta, length), "b c t h -> b c h t")
+    write, read = split_chunks(dynamics.write, length), split_chunks(dynamics.read, length)
+    log_decay = delta * dynamics.rate[:, None]
     left = remaining(log_decay) * boundaries.within * delta[..., None, :]
-    mixing = torch.einsum("bctn,bcsn->bcts", read, write).unsqueeze(2) * left
-    mixing = mixing + torch.diag_embed(skip[:, None].expand(-1, chunk))
-    written = torch.einsum("bchs,bcsn->bchns", left[..., -1, :], write) @ x
-    since_entry = log_decay.cumsum(-1).exp() * boundaries.entering
-    entering, memory = pass_on(written, since_entry[..., -1, None, None], memory)
-    reading = since_entry[..., None] * read.unsqueeze(2)
-    y = mixing @ x + reading @ entering
-    return rearrange(y, "b c h t p -> b (c t) h p")[:, :steps], memory
+    mixing = (read @ write.mT).unsqueeze(2) * left + diagonals(dynamics.skip, length)
+    written = (left[..., -1, :, None] * write.unsqueeze(2)).mT @ values
+    kept = log_decay.cumsum(-1).exp() * boundaries.entering
+    entering, memory = pass_on(written, kept[..., -1, None, None], memory)
+    reading = kept[..., None] * read.unsqueeze(2)
+    # One sum of two products, without a third tensor as large as the values.
+    y = torch.bmm(reading.flatten(0, 2), entering.flatten(0, 2))
+    y.baddbmm_(mixing.flatten(0, 2), values.flatten(0, 2))
+    y = rearrange(y, "(b c h) t p -> b (c t) h p", b=values.shape[0], c=values.shape[1])
+    return y[:, :steps], memory
+
+
+def diagonals(values: Float[Tensor, " heads"], length: int) -> Float[Tensor, "heads length length"]:
+    """For each head, its value times the unit matrix."""
+    return values[:, None, None] * torch.eye(length, dtype=values.dtype, device=values.device)
 
 
 def pass_on(
@@ -124,39 +148,23 @@ def pass_on(
     return torch.stack(entering, 1), memory
 
 
-class CausalConvolution(nn.Module):
-    """Each channel on its own, over the present and the last few steps."""
-
-    def __init__(self, channels: int, length: int) -> None:
-        super().__init__()
-        bound = length**-0.5
-        self.weight = nn.Parameter(torch.empty(length, channels).uniform_(-bound, bound))
-        self.bias = nn.Parameter(torch.empty(channels).uniform_(-bound, bound))
-
-    def scan(
-        self, x: Float[Tensor, "B T D"], taps: Float[Tensor, "B taps D"], boundaries: Boundaries
-    ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B taps D"]]:
-        """All steps; taps from before a reset count as zero."""
-        steps, past = x.shape[1], taps.shape[1]
-        extended = torch.cat([taps, x], 1)
-        y = torch.addcmul(self.bias, x, self.weight[-1])
-        for lag, weight in enumerate(self.weight[:-1]):
-            tap = extended[:, lag : lag + steps] * boundaries.lags[..., lag, None]
-            y = torch.addcmul(y, tap, weight)
-        return y, extended[:, -past:] * boundaries.left
-
-    def step(
-        self, x: Float[Tensor, "B D"], taps: Float[Tensor, "B taps D"]
-    ) -> tuple[Float[Tensor, "B D"], Float[Tensor, "B taps D"]]:
-        """One step."""
-        window = torch.cat([taps, x[:, None]], 1)
-        return (window * self.weight).sum(1) + self.bias, window[:, 1:]
+def step_once(
+    x: Float[Tensor, "B heads size"],
+    dynamics: Dynamics,
+    memory: Float[Tensor, "B heads state size"],
+) -> tuple[Float[Tensor, "B heads size"], Float[Tensor, "B heads state size"]]:
+    """The recurrence itself, into a new state."""
+    memory = memory * (dynamics.delta * dynamics.rate).exp()[..., None, None]
+    scaled = x * dynamics.delta[..., None]
+    memory.addcmul_(dynamics.write[:, None, :, None], scaled[:, :, None])
+    y = (dynamics.read[:, None, None] @ memory).squeeze(2)
+    return torch.addcmul(y, x, dynamics.skip[:, None]), memory
 
 
 class Mamba2Layer(nn.Module):
     """One selective state space with its convolution, gate and norm (one group).
 
-    Vectors (`log_rate`, `delta_bias`, `skip`) are not to be shrunk by weight decay.
+    The vectors `log_rate`, `delta_bias` and `skip` are not for weight decay.
     """
 
     def __init__(
@@ -164,11 +172,10 @@ class Mamba2Layer(nn.Module):
     ) -> None:
         super().__init__()
         self.heads, self.state, self.inner = heads, state, expansion * width
-        channels = self.inner + 2 * state
         self.gate = nn.Linear(width, self.inner, bias=False)
-        self.input = nn.Linear(width, channels, bias=False)
+        self.input = nn.Linear(width, self.inner + 2 * state, bias=False)
         self.delta = nn.Linear(width, heads, bias=False)
-        self.convolution = CausalConvolution(channels, convolution)
+        self.convolution = CausalConvolution(self.inner + 2 * state, convolution)
         self.delta_bias = nn.Parameter(initial_delta_bias(heads))
         self.log_rate = nn.Parameter(torch.empty(heads).uniform_(*DECAY_RANGE).log())
         self.skip = nn.Parameter(torch.ones(heads))
@@ -179,54 +186,46 @@ class Mamba2Layer(nn.Module):
 
     def initial(self, batch: int) -> Mamba2State:
         """No history."""
-        weight = self.convolution.weight
         size = self.inner // self.heads
-        memory = at_least_float32(weight).new_zeros(batch, self.heads, self.state, size)
-        return Mamba2State(weight.new_zeros(batch, len(weight) - 1, weight.shape[1]), memory)
+        memory = widen(self.skip).new_zeros(batch, self.heads, self.state, size)
+        return Mamba2State(self.convolution.initial(batch), memory)
 
     def step(
         self, x: Float[Tensor, "B D"], carry: Mamba2State
     ) -> tuple[Float[Tensor, "B D"], Mamba2State]:
         """One step of the recurrence."""
         mixed, taps = self.convolution.step(self.input(x), carry.taps)
-        inner, write, read = self.split(mixed)
-        delta, rate = self.discretise(x)
-        kept = carry.memory * (delta * rate).exp()[..., None, None]
-        written = write[:, None, :, None] * (inner * delta[..., None])[:, :, None]
-        memory = kept + written
-        y = (read[:, None, None] @ memory).squeeze(2)
-        y = y + at_least_float32(self.skip)[:, None] * inner
+        inner, dynamics = self.read_input(x, mixed)
+        with torch.autocast(x.device.type, enabled=False):
+            y, memory = step_once(inner, dynamics, carry.memory)
         return self.finish(x, y), Mamba2State(taps, memory)
 
     def scan(
         self, x: Float[Tensor, "B T D"], boundaries: Boundaries, carry: Mamba2State
     ) -> tuple[Float[Tensor, "B T D"], Mamba2State]:
         """All steps, by chunks."""
-        mixed, taps = self.convolution.scan(self.input(x), carry.taps, boundaries)
-        inner, write, read = self.split(mixed)
-        delta, rate = self.discretise(x)
-        skip = at_least_float32(self.skip)
+        mixed, extended = self.convolution.scan(self.input(x), carry.taps, boundaries.lags)
+        inner, dynamics = self.read_input(x, mixed)
         with torch.autocast(x.device.type, enabled=False):
-            y, memory = scan_chunks(inner, delta, rate, write, read, skip, carry.memory, boundaries)
+            y, memory = scan_chunks(inner, dynamics, carry.memory, boundaries)
+        taps = extended[:, x.shape[1] :] * boundaries.left
         return self.finish(x, y), Mamba2State(taps, memory)
 
-    def split(self, mixed: Float[Tensor, "*rest D"]) -> tuple[Tensor, Tensor, Tensor]:
-        """The input of each head, and the vectors that write to and read from the state."""
-        mixed = at_least_float32(functional.silu(mixed))
-        inner, write, read = mixed.split([self.inner, self.state, self.state], -1)
-        return inner.unflatten(-1, (self.heads, -1)), write, read
-
-    def discretise(
-        self, x: Float[Tensor, "*rest D"]
-    ) -> tuple[Float[Tensor, "*rest heads"], Float[Tensor, " heads"]]:
-        """The step size of each head, and its (negative) rate of decay."""
-        bias = at_least_float32(self.delta_bias)
-        delta = functional.softplus(at_least_float32(self.delta(x)) + bias)
-        return delta, -at_least_float32(self.log_rate).exp()
+    def read_input(
+        self, x: Float[Tensor, "*batch D"], mixed: Float[Tensor, "*batch channels"]
+    ) -> tuple[Float[Tensor, "*batch heads size"], Dynamics]:
+        """The input of each head, and what the recurrence does with it."""
+        inner, write, read = torch.split(
+            widen(functional.silu(mixed)), [self.inner, self.state, self.state], -1
+        )
+        delta = functional.softplus(widen(self.delta(x)) + widen(self.delta_bias))
+        rate = -widen(self.log_rate).exp()
+        dynamics = Dynamics(delta, rate, write, read, widen(self.skip))
+        return rearrange(inner, "... (h p) -> ... h p", h=self.heads), dynamics
 
     def finish(
-        self, x: Float[Tensor, "*rest D"], y: Float[Tensor, "*rest heads size"]
-    ) -> Float[Tensor, "*rest D"]:
+        self, x: Float[Tensor, "*batch D"], y: Float[Tensor, "*batch heads size"]
+    ) -> Float[Tensor, "*batch D"]:
         """Gate, norm (in this order) and output."""
         gated = functional.silu(self.gate(x)) * y.flatten(-2).to(x.dtype)
         result: Tensor = self.output(self.norm(gated))

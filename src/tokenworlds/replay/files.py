@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 BLOCK = 1 << 20
 
 
-class DamagedReplay(Exception):  # noqa: N818  (a state of the files, not of the program)
+class DamagedReplay(Exception):
     """A replay file lacks bytes that were written to it, or holds others."""
 
     def __init__(self, path: Path, reason: str) -> None:
@@ -41,7 +41,6 @@ def extend(path: Path, known: Extent, data: NDArray[Any]) -> Extent:
 
 def write_at(path: Path, offset: int, data: memoryview) -> None:
     """Write bytes at an offset, end the file there and wait until it is on disk."""
-    created = not path.exists()
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
     with open(descriptor, "wb", buffering=0) as file:
@@ -50,8 +49,9 @@ def write_at(path: Path, offset: int, data: memoryview) -> None:
             data = data[file.write(data) :]
         file.truncate()
         os.fsync(descriptor)
-    if created:
+    if offset == 0:  # The file, and perhaps its folder, may be new.
         sync_folder(path.parent)
+        sync_folder(path.parent.parent)
 
 
 def sync_folder(folder: Path) -> None:

@@ -1,13 +1,10 @@
 """Windows of consecutive steps: where they fit, and reading them as segments."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Int
-from numpy.typing import NDArray
-from torch import Tensor
 
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import Segment
@@ -58,11 +55,6 @@ def gather(store: ReplayStore, starts: Int[np.ndarray, "B 2"], length: int) -> S
         stream, time = starts[row].tolist()
         store.read_frames(stream, time, frame[row])
     records = store.records[starts[:, :1], starts[:, 1:] + np.arange(length)]
-    fields = {name: tensor(records[name]) for name in records.dtype.names or ()}
+    fields = {name: torch.from_numpy(records[name].copy()) for name in records.dtype.names or ()}
     mask = torch.ones(records.shape, dtype=torch.bool)
     return Segment(frame=torch.from_numpy(frame), mask=mask, **fields)
-
-
-def tensor(values: NDArray[Any]) -> Tensor:
-    """A tensor with memory of its own."""
-    return torch.from_numpy(np.ascontiguousarray(values))

@@ -1,6 +1,9 @@
 """A causal transformer as a sequence model (STEP-VQ-T): a sliding window, caches as its carry."""
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -8,16 +11,16 @@ from torch import Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
-from tokenworlds.nets.attention import Attention, Cache, Ring, last_steps, rotate_to, visible
+from tokenworlds.nets.attention import Attention, Cache, Ring, look_ahead, rotate_to
 
 
 @dataclass(frozen=True, slots=True)
 class TransformerCarry:
     """The cache of each layer and the ring of steps they share; every leaf has a row per batch.
 
-    Without autograd a step writes its keys and values into the caches it was given. The older
-    carry stays valid until one of its slots is written over: going back to it is safe while no
-    more than its free slots have been used, and two continuations must not be interleaved.
+    Without autograd a step writes into the caches it was given. The older carry stays valid unless
+    a slot it needs was written over: one can go back to it and on from there, but not let two
+    futures of it take turns, nor go back once the ring has come round.
     """
 
     caches: tuple[Cache, ...]
@@ -42,7 +45,8 @@ class Transformer(nn.Module, Component):
         super().__init__()
         if config.width % (2 * config.heads):
             raise UserError(
-                f"heads={config.heads} must divide half the width {config.width} of the transformer"
+                f"heads={config.heads} of the transformer must divide half its width "
+                f"{config.width}, for its positions turn features in pairs"
             )
         self.width, self.window = config.width, config.window
         self.size = config.width // config.heads
@@ -50,9 +54,12 @@ class Transformer(nn.Module, Component):
         self.norm = nn.RMSNorm(config.width, eps=1e-5)
 
     def initial(self, batch: int, steps: int | None = None) -> TransformerCarry:
-        """The carry of no history, with a slot for each step to come or for a window of them."""
+        """The carry of no history, with a slot for each step to come, a window's length at most.
+
+        Where more steps come than were announced, the latest are remembered.
+        """
         slots = self.window if steps is None else max(1, min(self.window, steps))
-        caches = tuple(block.attention.initial(batch, slots) for block in self.blocks)
+        caches = tuple(block.attention.initial(batch, slots) for block in self.stack())
         device = self.norm.weight.device
         places = torch.full((batch, slots), -1, dtype=torch.long, device=device)
         return TransformerCarry(caches, Ring(places, places.new_zeros(batch)))
@@ -61,16 +68,14 @@ class Transformer(nn.Module, Component):
         self, x: Float[Tensor, "B D"], carry: TransformerCarry
     ) -> tuple[Float[Tensor, "B D"], TransformerCarry]:
         """One step; see the carry for what becomes of the one given in."""
-        ring = carry.ring.advance()
+        slot, ring = carry.ring.slot, carry.ring.advance()
         rotation = rotate_to(carry.ring.position, self.size, x.dtype)
-        age = carry.ring.position[:, None] - ring.places
-        mask = ((ring.places >= 0) & (age < self.window))[:, None, None]
+        mask = ring.visible(self.window)
         caches = []
-        for block, cache in zip(self.blocks, carry.caches, strict=True):
-            slot = carry.ring.slot()
-            y, cache = block.attention.step(block.attention_norm(x), rotation, cache, slot, mask)
+        for block, cache in zip(self.stack(), carry.caches, strict=True):
+            y, after = block.attention.step(block.attention_norm(x), rotation, cache, slot, mask)
             x = block.finish(x, y)
-            caches.append(cache)
+            caches.append(after)
         return self.norm(x), TransformerCarry(tuple(caches), ring)
 
     def scan(
@@ -79,35 +84,41 @@ class Transformer(nn.Module, Component):
         """All steps at once; where `reset` is set the history is forgotten before that step."""
         position = carry.ring.position[:, None] + torch.arange(x.shape[1], device=x.device)
         rotation = rotate_to(position, self.size, x.dtype)
-        mask = visible(carry.ring, reset, self.window)
-        source, ring = last_steps(carry.ring, reset)
+        sight = look_ahead(carry.ring, reset, self.window)
         caches = []
-        for block, cache in zip(self.blocks, carry.caches, strict=True):
-            y, cache = block.attention.scan(block.attention_norm(x), rotation, cache, source, mask)
+        for block, cache in zip(self.stack(), carry.caches, strict=True):
+            y, after = block.attention.scan(block.attention_norm(x), rotation, cache, sight)
             x = block.finish(x, y)
-            caches.append(cache)
-        return self.norm(x), TransformerCarry(tuple(caches), ring)
+            caches.append(after)
+        return self.norm(x), TransformerCarry(tuple(caches), sight.ring)
+
+    def stack(self) -> Iterable["TransformerBlock"]:
+        """The blocks in order."""
+        return cast(Iterable[TransformerBlock], self.blocks)
 
 
 class TransformerBlock(nn.Module):
-    """Attention and a feed-forward net, each behind a norm."""
+    """Attention and a feed-forward net, each behind a norm and added to what it read."""
 
     def __init__(self, config: Transformer.Config) -> None:
         super().__init__()
         self.attention_norm = nn.RMSNorm(config.width, eps=1e-5)
         self.attention = Attention(config.width, config.heads)
         self.feedforward_norm = nn.RMSNorm(config.width, eps=1e-5)
+        output = nn.Linear(config.feedforward, config.width)
         self.feedforward = nn.Sequential(
-            nn.Linear(config.width, config.feedforward),
-            nn.SiLU(),
-            nn.Linear(config.feedforward, config.width),
+            nn.Linear(config.width, config.feedforward), nn.SiLU(), output
         )
         self.dropout = nn.Dropout(config.dropout)
+        # Two sums per block: the variance of the residual stream does not grow with depth.
+        with torch.no_grad():
+            for last in (self.attention.output, output):
+                last.weight.div_(math.sqrt(2 * config.layers))
 
     def finish(
-        self, x: Float[Tensor, "*rest D"], attended: Float[Tensor, "*rest D"]
-    ) -> Float[Tensor, "*rest D"]:
-        """Both residual sums."""
+        self, x: Float[Tensor, "*batch D"], attended: Float[Tensor, "*batch D"]
+    ) -> Float[Tensor, "*batch D"]:
+        """Both sums, given what attention saw."""
         x = x + self.dropout(attended)
         result: Tensor = x + self.dropout(self.feedforward(self.feedforward_norm(x)))
         return result

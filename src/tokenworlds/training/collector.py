@@ -8,8 +8,8 @@ import torch
 from torch import Generator, Tensor
 
 from tokenworlds.core.trees import named_tensors, restore_tensors
-from tokenworlds.core.types import ActionSpace
 from tokenworlds.envs.vector import Finished, VectorEnv
+from tokenworlds.evaluation.episodes import random_actions
 from tokenworlds.evaluation.player import Player, PlayerCarry
 from tokenworlds.replay.store import ReplayStore
 
@@ -36,9 +36,7 @@ class Collector:
         frame, first = self.envs.frames, self.envs.first
         action = (self._draw() if random else self._choose(frame, first)).cpu().numpy()
         outcome = self.envs.step(action)
-        self.replay.append(
-            frame, first, action, outcome.reward, outcome.ending, outcome.cutoff
-        )
+        self.replay.append(frame, first, action, outcome.reward, outcome.ending, outcome.cutoff)
 
     def _choose(self, frame: np.ndarray, first: np.ndarray) -> Tensor:
         seen = torch.from_numpy(frame), torch.from_numpy(first)
@@ -64,11 +62,3 @@ class Collector:
         frame, first = torch.from_numpy(self.envs.frames), torch.from_numpy(self.envs.first)
         _, carry = self.player.act(frame, first, self.carry, torch.Generator(self.player.device))
         return carry
-
-
-def random_actions(space: ActionSpace, count: int, generator: Generator) -> Tensor:
-    """Actions without a thought: uniform over choices, or over the cube."""
-    if space.discrete:
-        return torch.randint(space.size, (count,), generator=generator, device=generator.device)
-    cube = torch.rand((count, space.size), generator=generator, device=generator.device)
-    return cube * 2 - 1

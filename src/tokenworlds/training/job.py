@@ -1,7 +1,7 @@
 """A run taken apart: everything that must exist for it, built from its description."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ from torch import Tensor
 
 from tokenworlds.core.seeding import numpy_generator, seed_everything, torch_generator
 from tokenworlds.core.types import ActionSpace, FrameShape, Losses, Segment
-from tokenworlds.envs.spec import EnvSpec
 from tokenworlds.envs.vector import Finished, VectorEnv
 from tokenworlds.evaluation.player import Player
 from tokenworlds.replay.segments import Windows, gather
@@ -20,19 +19,7 @@ from tokenworlds.training.collector import Collector
 from tokenworlds.training.learner import Learner
 from tokenworlds.training.recipe import Recipe
 from tokenworlds.training.schedule import Phase, Progress
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunSpec:
-    """What a run is a function of, package versions apart."""
-
-    recipe_name: str
-    size: str
-    recipe: Recipe
-    env: EnvSpec
-    seed: int
-    threads: int
-    device: str = "cpu"
+from tokenworlds.training.spec import RunSpec
 
 
 def build_player(recipe: Recipe, frame_shape: FrameShape, action_space: ActionSpace) -> Player:
@@ -98,8 +85,8 @@ class Job:
         self.progress = replace(self.progress, updates=done)
         return metrics
 
-    def checkpoint(self) -> Checkpoint:
-        """Everything that the future of the run hangs on."""
+    def checkpoint(self, **more: Any) -> Checkpoint:
+        """Everything that the future of the run hangs on, and `more` to be kept with it."""
         carry, collector = self.collector.state()
         generators = {name: g.get_state() for name, g in self.generators.items()}
         tensors: dict[str, Mapping[str, Tensor]] = {
@@ -116,6 +103,7 @@ class Job:
             "collector": collector,
             "replay": self.replay.state(),
             "rng": self.rng.bit_generator.state,
+            **more,
         }
         return Checkpoint(tensors, state)
 

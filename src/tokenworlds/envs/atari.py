@@ -1,0 +1,186 @@
+"""Atari 2600 games on the Arcade Learning Environment (Machado et al., 2018), by its own interface.
+
+Each game is a function of its seed and the actions. Without sticky actions the emulator draws
+nothing at random, yet its reset alone leaves traces of the game before (in Assault and
+KungFuMaster, among others) and its restored states forget parts of the score keeping (Amidar,
+Qbert): a reset followed by the restored state of the first start is exact in every game. With
+sticky actions the emulator takes a seed only while it loads a cartridge, so each game loads anew.
+"""
+
+import contextlib
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tokenworlds.core.errors import unknown
+from tokenworlds.core.seeding import derive, numpy_generator
+from tokenworlds.core.types import ActionSpace, EnvStep, FrameShape
+from tokenworlds.envs.game import Game
+from tokenworlds.envs.resize import resize_area
+
+# These cartridges have no mode for one player; the emulator ends the process on one of them.
+TWO_PLAYERS = {"combat", "joust", "maze_craze", "warlords"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AtariProtocol:
+    """How a game is played; frames are raw frames of the emulator, 60 a second.
+
+    With `lives_end`, a lost life is an ending in training; it never is one in evaluation.
+    With `lives_stop_skip`, it also cuts short the repetition of the action, in both.
+    """
+
+    sticky: float = 0.0
+    no_ops: int = 30
+    skip: int = 4
+    frames: int = 108_000
+    lives_end: bool = True
+    lives_stop_skip: bool = False
+
+    def __str__(self) -> str:
+        sticky = f"sticky actions {self.sticky}" if self.sticky else "no sticky actions"
+        no_ops = f"1 to {self.no_ops} no-ops" if self.no_ops else "no no-ops"
+        lives = "a lost life ends a training episode" if self.lives_end else "lives do not count"
+        return f"{sticky}, {no_ops}, skip {self.skip}, {lives}, at most {self.frames} raw frames"
+
+
+PROTOCOLS: Mapping[str, AtariProtocol] = {
+    "atari100k": AtariProtocol(),
+    "atari100k-sticky": AtariProtocol(sticky=0.25),
+    "drama": AtariProtocol(no_ops=0, lives_stop_skip=True),
+    "storm": AtariProtocol(sticky=0.25, no_ops=0),
+}
+
+
+class Atari(Game):
+    """One game: RGB, maximum of the last two raw frames, area resize, minimal action set."""
+
+    def __init__(
+        self,
+        game: str,
+        *,
+        size: int = 64,
+        protocol: AtariProtocol = PROTOCOLS["atari100k"],
+        evaluation: bool = False,
+    ) -> None:
+        self._protocol = protocol
+        self._lives_end = protocol.lives_end and not evaluation
+        self._rom = rom_path(game)
+        self._ale = new_interface(protocol)
+        self._start: tuple[Any, NDArray[np.uint8]] | None = None
+        self._lives = 0
+        self._load(seed=0)
+        self._actions = self._ale.getMinimalActionSet()
+        space = ActionSpace(len(self._actions))
+        super().__init__(frame_shape=FrameShape(size, size), action_space=space)
+
+    def begin(self, seed: int) -> NDArray[Any]:
+        """Switch the console on and let a number of frames drawn from the seed go by."""
+        screens = [self._restart(seed)]
+        if self._protocol.no_ops:
+            generator = numpy_generator(seed, "no-ops")
+            count = int(generator.integers(1, self._protocol.no_ops + 1))
+            screens = self._idle(count, screens)
+        self._lives = self._ale.lives()
+        return self._see(screens)
+
+    def advance(self, action: NDArray[Any]) -> EnvStep:
+        """Repeat an action for the frames of the skip; rewards are summed."""
+        reward, lost, screens = self._repeat(self._actions[int(action)])
+        over = self._ale.game_over()
+        ending = self._ale.game_over(with_truncation=False) or (lost and self._lives_end)
+        cutoff = self._ale.game_truncated() and not ending
+        return EnvStep(self._see(screens), float(reward), ending, cutoff, over)
+
+    def _repeat(self, action: Any) -> tuple[int, bool, list[NDArray[np.uint8]]]:
+        """Reward, whether a life was lost, and the screens to see: at most the last two."""
+        reward, lost = 0, False
+        screens: list[NDArray[np.uint8]] = []
+        for frame in range(self._protocol.skip):
+            reward += self._ale.act(action)
+            lost = self._loses_life() or lost
+            stop = self._ale.game_over() or (lost and self._protocol.lives_stop_skip)
+            if stop or frame >= self._protocol.skip - 2:
+                screens.append(self._ale.getScreenRGB())
+            if stop:
+                break
+        return reward, lost, screens
+
+    def _loses_life(self) -> bool:
+        # Some games count from 0 to their number of lives at first, and back to 0 when over.
+        before, self._lives = self._lives, self._ale.lives()
+        return bool(0 < self._lives < before)
+
+    def _idle(self, count: int, screens: list[NDArray[np.uint8]]) -> list[NDArray[np.uint8]]:
+        for frame in range(count):
+            self._ale.act(0)
+            if self._ale.game_over():
+                self._ale.reset_game()
+            if frame >= count - 2:
+                screens.append(self._ale.getScreenRGB())
+        return screens[-2:]
+
+    def _see(self, screens: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
+        screen = screens[0] if len(screens) == 1 else np.maximum(*screens)
+        return resize_area(screen, self.frame_shape.height, self.frame_shape.width)
+
+    def _restart(self, seed: int) -> NDArray[np.uint8]:
+        """The first screen of the console after it was switched on."""
+        if self._protocol.sticky or self._start is None:
+            return self._load(seed)
+        state, screen = self._start
+        self._ale.reset_game()
+        self._ale.restoreState(state)
+        return screen
+
+    def _load(self, seed: int) -> NDArray[np.uint8]:
+        self._ale.setInt("random_seed", 1 + derive(seed, "ale") % (2**31 - 2))
+        self._ale.loadROM(self._rom)
+        self._ale.reset_game()
+        screen: NDArray[np.uint8] = self._ale.getScreenRGB()
+        self._start = (self._ale.cloneState(include_rng=True), screen)
+        return screen
+
+
+def new_interface(protocol: AtariProtocol) -> Any:
+    """An emulator with nothing left to its defaults; its messages are for errors only."""
+    import ale_py
+
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    ale = ale_py.ALEInterface()
+    ale.setFloat("repeat_action_probability", protocol.sticky)
+    ale.setInt("frame_skip", 1)
+    ale.setBool("color_averaging", False)
+    ale.setInt("max_num_frames_per_episode", protocol.frames)
+    ale.setBool("truncate_on_loss_of_life", False)
+    return ale
+
+
+def games() -> dict[str, str]:
+    """Names as papers write them (MsPacman), with the name of the cartridge (ms_pacman)."""
+    from ale_py import roms
+
+    ids = sorted(set(roms.get_all_rom_ids()) - TWO_PLAYERS)
+    return {rom.title().replace("_", ""): rom for rom in ids}
+
+
+def canonical_game(game: str) -> str:
+    """The name as papers write it, from any spelling in upper or lower case."""
+    spellings = {name.lower(): name for name in games()}
+    plain = game.lower().replace("_", "").replace("-", "")
+    if plain not in spellings:
+        raise unknown("Atari game", game, games())
+    return spellings[plain]
+
+
+def rom_path(game: str) -> str:
+    """Where the cartridge of a game lies."""
+    from ale_py import roms
+
+    # It prints when the user names a folder of cartridges; standard output may be a document.
+    with contextlib.redirect_stdout(io.StringIO()):
+        return str(roms.get_rom_path(games()[canonical_game(game)]))

@@ -1,0 +1,159 @@
+"""Names of environments: `family:game`, each family with its protocols."""
+
+import importlib.util
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tokenworlds.core.errors import UserError, missing_extra, unknown
+from tokenworlds.core.protocols import Env
+from tokenworlds.envs import atari, gym, minatar
+from tokenworlds.envs.atari import Atari
+from tokenworlds.envs.catch import Catch
+from tokenworlds.envs.gym import Gym
+from tokenworlds.envs.minatar import MinAtar
+from tokenworlds.envs.steer import Steer
+
+TOYS: Mapping[str, type[Catch] | type[Steer]] = {"catch": Catch, "steer": Steer}
+Build = Callable[[str, int, str, bool], Env]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Family:
+    """Environments of one origin. `protocols` names them with a sentence each, the default first.
+
+    `extra` is what pip must bring, and `package` what is then imported; a family without them
+    is always there. `canonical` spells a game as it is stored and may need the package.
+    """
+
+    name: str
+    about: str
+    examples: tuple[str, ...]
+    protocols: Mapping[str, str]
+    canonical: Callable[[str], str]
+    build: Build
+    extra: str | None = None
+    package: str | None = None
+
+    @property
+    def installed(self) -> bool:
+        """Whether its games can be played here."""
+        return self.package is None or importlib.util.find_spec(self.package) is not None
+
+
+def describe() -> tuple[Family, ...]:
+    """All families, the built-in one first."""
+    return FAMILIES
+
+
+def make(
+    name: str, *, size: int = 64, protocol: str | None = None, evaluation: bool = False
+) -> Env:
+    """The environment of a name, its frames `size` by `size`.
+
+    Evaluation plays whole games, whatever ends an episode in training.
+    """
+    family, game = _split(canonical(name))
+    if size < 8:
+        raise UserError(f"frames of size {size}: choose 8 or more")
+    chosen = checked_protocol(name, protocol or default_protocol(name))
+    try:
+        return family.build(game, size, chosen, evaluation)
+    except ModuleNotFoundError as error:
+        if error.name != family.package:
+            raise
+        raise missing_extra(f"{family.name}:{game}", str(family.extra)) from error
+
+
+def canonical(name: str) -> str:
+    """The full name as it is stored: `catch` is `toy:catch`, `atari:pong` is `atari:Pong`."""
+    family, game = _split(name)
+    return f"{family.name}:{family.canonical(game) if family.installed else game}"
+
+
+def default_protocol(name: str) -> str:
+    """The protocol of an environment when none is named."""
+    return next(iter(_split(name)[0].protocols))
+
+
+def checked_protocol(name: str, protocol: str) -> str:
+    """The protocol, if the environment can be played by it."""
+    protocols = _split(name)[0].protocols
+    if protocol not in protocols:
+        raise unknown(f"protocol for {name}", protocol, protocols)
+    return protocol
+
+
+def best_return(name: str) -> float | None:
+    """The best possible mean return of a game, where it is known."""
+    family, game = _split(canonical(name))
+    return TOYS[game].best_return if family.name == "toy" else None
+
+
+def _split(name: str) -> tuple[Family, str]:
+    family, colon, game = name.partition(":")
+    if not colon and name in TOYS:
+        return _family("toy"), name
+    if not colon or not game:
+        raise unknown("environment", name, [*TOYS, *(e for f in FAMILIES for e in f.examples)])
+    return _family(family), game
+
+
+def _family(name: str) -> Family:
+    families = {family.name: family for family in FAMILIES}
+    if name not in families:
+        raise unknown("environment family", name, families)
+    return families[name]
+
+
+def _canonical_toy(game: str) -> str:
+    if game not in TOYS:
+        raise unknown("toy", game, TOYS)
+    return game
+
+
+def _build_atari(game: str, size: int, protocol: str, evaluation: bool) -> Env:
+    return Atari(game, size=size, protocol=atari.PROTOCOLS[protocol], evaluation=evaluation)
+
+
+FAMILIES = (
+    Family(
+        name="toy",
+        about="small games that a laptop learns in minutes",
+        examples=tuple(f"toy:{toy}" for toy in TOYS),
+        protocols={"toy": "the rules of the game; steer is cut off after 32 steps"},
+        canonical=_canonical_toy,
+        build=lambda game, size, protocol, evaluation: TOYS[game](size=size),
+    ),
+    Family(
+        name="atari",
+        about="Atari 2600, one player, as in the Atari 100k benchmark",
+        examples=("atari:Pong", "atari:Breakout", "atari:MsPacman"),
+        protocols={name: str(protocol) for name, protocol in atari.PROTOCOLS.items()},
+        canonical=atari.canonical_game,
+        build=_build_atari,
+        extra="atari",
+        package="ale_py",
+    ),
+    Family(
+        name="minatar",
+        about="five miniatures of Atari games, drawn in colours",
+        examples=tuple(f"minatar:{game}" for game in minatar.GAMES),
+        protocols={name: str(protocol) for name, protocol in minatar.PROTOCOLS.items()},
+        canonical=minatar.canonical_game,
+        build=lambda game, size, protocol, evaluation: MinAtar(
+            game, size=size, protocol=minatar.PROTOCOLS[protocol]
+        ),
+        extra="minatar",
+        package="minatar",
+    ),
+    Family(
+        name="gym",
+        about="any Gymnasium id, seen through its rendered pixels",
+        examples=("gym:CartPole-v1", "gym:Pendulum-v1", "gym:MountainCarContinuous-v0"),
+        protocols=gym.PROTOCOLS,
+        canonical=str,
+        build=lambda game, size, protocol, evaluation: Gym(game, size=size),
+        extra="gym",
+        package="pygame",
+    ),
+)

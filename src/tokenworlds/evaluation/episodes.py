@@ -1,0 +1,77 @@
+"""Playing whole episodes to judge a player: so many for each stream, however long they last."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tokenworlds.core.seeding import torch_generator
+from tokenworlds.core.types import ActionSpace
+from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.envs.vector import VectorEnv
+from tokenworlds.evaluation.player import Player
+
+Act = Callable[[Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One finished game."""
+
+    score: float
+    length: int
+
+
+def evaluate(
+    player: Player, env: EnvSpec, *, episodes: int, seed: int, greedy: bool, streams: int = 16
+) -> list[Episode]:
+    """Let a player play; the seed fixes the games and the player's choices."""
+    with VectorEnv(env, streams=min(streams, episodes), seed=seed, evaluation=True) as envs:
+        return play(envs, player_act(player, len(envs), seed, greedy), episodes)
+
+
+def evaluate_random(env: EnvSpec, *, episodes: int, seed: int, streams: int = 16) -> list[Episode]:
+    """The same games played without a thought, to compare with."""
+    with VectorEnv(env, streams=min(streams, episodes), seed=seed, evaluation=True) as envs:
+        generator = torch_generator(seed, "evaluation")
+        space, count = envs.action_space, len(envs)
+        return play(envs, lambda frame, first: random_actions(space, count, generator), episodes)
+
+
+def player_act(player: Player, streams: int, seed: int, greedy: bool) -> Act:
+    """A player with its memory, as a function of what it sees."""
+    generator = torch_generator(seed, "evaluation", device=player.device.type)
+    carry = player.initial(streams)
+
+    def act(frame: Tensor, first: Tensor) -> Tensor:
+        nonlocal carry
+        action, carry = player.act(frame, first, carry, generator, greedy)
+        return action
+
+    return act
+
+
+def play(envs: VectorEnv, act: Act, episodes: int) -> list[Episode]:
+    """Play until every stream has finished its share.
+
+    Shares are fixed beforehand: taking the first games to finish would favour short ones.
+    """
+    shares = np.array([len(part) for part in np.array_split(np.arange(episodes), len(envs))])
+    finished: list[list[Episode]] = [[] for _ in shares]
+    while any(len(games) < share for games, share in zip(finished, shares, strict=True)):
+        action = act(torch.from_numpy(envs.frames), torch.from_numpy(envs.first))
+        envs.step(action.cpu().numpy())
+        for game in envs.finished():
+            if len(finished[game.stream]) < shares[game.stream]:
+                finished[game.stream].append(Episode(game.score, game.length))
+    return [game for games in finished for game in games]
+
+
+def random_actions(space: ActionSpace, count: int, generator: torch.Generator) -> Tensor:
+    """Actions without a thought: uniform over choices, or over the cube."""
+    if space.discrete:
+        return torch.randint(space.size, (count,), generator=generator, device=generator.device)
+    cube = torch.rand((count, space.size), generator=generator, device=generator.device)
+    return cube * 2 - 1

@@ -1,0 +1,82 @@
+"""Every recipe by its name on the command line, and a user's own from a file."""
+
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from tokenworlds.core.errors import UserError, unknown
+from tokenworlds.recipes import step_vq
+from tokenworlds.recipes.sizes import nano, small
+from tokenworlds.training.recipe import Recipe
+
+RECIPES: Mapping[str, Callable[[], Recipe]] = {
+    "step-vq-m": step_vq.step_vq_m,
+    "step-vq-t": step_vq.step_vq_t,
+    "step-vq-m-ce": step_vq.step_vq_m_ce,
+    "step-vq-m-96": step_vq.step_vq_m_96,
+    "step-vq-iris": step_vq.step_vq_iris,
+    "cb-m": step_vq.cb_m,
+    "cb-t": step_vq.cb_t,
+    "cb-m-96": step_vq.cb_m_96,
+}
+SIZES: Mapping[str, Callable[[Recipe], Recipe]] = {
+    "nano": nano,
+    "small": small,
+    "paper": lambda recipe: recipe,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A recipe and, if it is a user's own, the module it was found in."""
+
+    recipe: Recipe
+    modules: Mapping[str, ModuleType]
+
+
+def load(name: str, size: str) -> Found:
+    """The recipe of a name at a size; `my_agents.py:mine` is taken as it is written there."""
+    if size not in SIZES:
+        raise unknown("size", size, SIZES)
+    if ".py:" in name:
+        return load_own(name)
+    if name not in RECIPES:
+        raise unknown("recipe", name, RECIPES)
+    return Found(SIZES[size](RECIPES[name]()), {})
+
+
+def load_own(name: str) -> Found:
+    """Call a function of a user's own file; the file says what size it is."""
+    module = load_module(name)
+    function = name.rpartition(":")[2]
+    made = [key for key, value in vars(module).items() if callable(value)]
+    if function not in made:
+        raise unknown(f"recipe in {name.rpartition(':')[0]}", function, made)
+    recipe = getattr(module, function)()
+    if not isinstance(recipe, Recipe):
+        raise UserError(f"{name} returned {type(recipe).__name__}, not a Recipe")
+    return Found(recipe, {module.__name__: module})
+
+
+def load_module(name: str) -> ModuleType:
+    """A user's file as a module of its own name."""
+    path = Path(name.rpartition(":")[0])
+    if not path.is_file():
+        raise UserError(f"{str(path)!r} is no file, so it holds no recipe {name!r}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None, path
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def own_modules(name: str) -> Mapping[str, ModuleType]:
+    """The modules that the description of a run made by this recipe may name."""
+    if ".py:" not in name:
+        return {}
+    module = load_module(name)
+    return {module.__name__: module}

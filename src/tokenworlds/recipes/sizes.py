@@ -1,0 +1,107 @@
+"""Smaller sizes of the latent agents: what changes against the paper's numbers, nothing else.
+
+`nano` learns a built-in game on a laptop in minutes; `small` is for a workstation.
+"""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from tokenworlds.core.config import variant
+from tokenworlds.sequence.mamba2 import Mamba2
+from tokenworlds.tokenizers.categorical import Categorical
+from tokenworlds.tokenizers.vq import VQ
+from tokenworlds.training.recipe import Recipe
+from tokenworlds.worlds.latent import Latent
+
+NANO: Mapping[str, Any] = {
+    "steps": 5_000,
+    "streams": 8,
+    "world.tokenizer.kernel": 3,
+    "world.tokenizer.groups": 8,
+    "world.sequence.width": 128,
+    "world.sequence.layers": 2,
+    "world.sequence.dropout": 0.0,
+    "world.reward.hidden": (128,),
+    "world.ending.hidden": (128,),
+    "behaviour.horizon": 8,
+    "behaviour.actor": (128, 128),
+    "behaviour.critic": (128, 128),
+    "learning.world.batch": 8,
+    "learning.world.length": 16,
+    "learning.world.optimiser.rate": 1e-3,
+    "learning.world.optimiser.rates": {},
+    "learning.world.optimiser.warm_up": 50,
+    "learning.behaviour.batch": 128,
+    "learning.behaviour.length": 2,
+    "learning.behaviour.optimiser.rate": 5e-4,
+    "learning.behaviour.optimiser.warm_up": 50,
+    "schedule.warm_up": 512,
+    "schedule.updates": {"world": 0.25, "behaviour": 0.25},
+    "evaluation.every": 500,
+    "evaluation.episodes": 20,
+    "evaluation.final_episodes": 100,
+    "housekeeping.log_every": 64,
+    "housekeeping.save_every": 500,
+}
+SMALL: Mapping[str, Any] = {
+    "world.tokenizer.kernel": 3,
+    "world.sequence.width": 256,
+    "world.sequence.layers": 2,
+    "behaviour.actor": (256, 256),
+    "behaviour.critic": (256, 256),
+    "learning.world.batch": 8,
+    "learning.world.length": 64,
+    "learning.world.optimiser.rate": 2e-4,
+    "learning.world.optimiser.rates": {"tokenizer": 4e-4},
+    "learning.world.optimiser.warm_up": 200,
+    "learning.behaviour.batch": 256,
+    "learning.behaviour.optimiser.rate": 1e-4,
+    "learning.behaviour.optimiser.warm_up": 200,
+}
+NANO_FILTERS = (16, 32, 32, 32)
+SMALL_FILTERS = (32, 64, 128, 128)
+
+
+def nano(recipe: Recipe) -> Recipe:
+    """A few hundred thousand parameters."""
+    vocabulary = {"codebook.codes": 16, "codebook.width": 16, "categoricals": 16, "classes": 16}
+    sequence = {"heads": 4, "chunk": 16, "feedforward": 256, "window": 32}
+    return shrink(recipe, NANO, NANO_FILTERS, vocabulary, sequence)
+
+
+def small(recipe: Recipe) -> Recipe:
+    """A few million parameters."""
+    vocabulary = {"codebook.width": 64}
+    return shrink(recipe, SMALL, SMALL_FILTERS, vocabulary, {"feedforward": 512})
+
+
+def shrink(
+    recipe: Recipe,
+    changes: Mapping[str, Any],
+    filters: tuple[int, ...],
+    vocabulary: Mapping[str, Any],
+    sequence: Mapping[str, Any],
+) -> Recipe:
+    """Apply changes; every layer of the tokenizer then halves the frame, on the same grid."""
+    world = cast(Latent.Config, recipe.world)
+    tokenizer = cast(VQ.Config | Categorical.Config, world.tokenizer)
+    halvings = sum(stride > 1 for stride in tokenizer.strides)
+    layers = {"filters": filters[:halvings], "strides": (2,) * halvings}
+    of_tokenizer = (
+        ("codebook",) if isinstance(tokenizer, VQ.Config) else ("categoricals", "classes")
+    )
+    of_sequence = (
+        ("heads", "chunk")
+        if isinstance(world.sequence, Mamba2.Config)
+        else ("heads", "feedforward", "window")
+    )
+    chosen = {k: v for k, v in vocabulary.items() if k.split(".")[0] in of_tokenizer}
+    steps = {k: v for k, v in sequence.items() if k in of_sequence}
+    return variant(
+        recipe,
+        {
+            **changes,
+            **{f"world.tokenizer.{k}": v for k, v in {**layers, **chosen}.items()},
+            **{f"world.sequence.{k}": v for k, v in steps.items()},
+        },
+    )

@@ -1,0 +1,54 @@
+"""What the numbers of a run were made on."""
+
+import os
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+PACKAGES = ("tokenworlds", "torch", "numpy", "gymnasium", "ale-py", "MinAtar")
+
+
+def describe_machine() -> dict[str, Any]:
+    """Versions, commit and hardware."""
+    return {
+        "python": platform.python_version(),
+        "packages": {name: found for name in PACKAGES if (found := installed(name))},
+        "commit": git_commit(),
+        "system": platform.platform(),
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "accelerator": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+    }
+
+
+def installed(package: str) -> str | None:
+    """The version of a package, if it is there."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def git_commit() -> str | None:
+    """The commit this code was taken from, if it runs from a checkout."""
+    here = Path(__file__).resolve().parent
+    command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=40"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found.stdout.strip() or None
+
+
+def processor() -> str:
+    """The name of the processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
