@@ -180,7 +180,7 @@ def test_a_member_without_defaults_says_what_it_lacks() -> None:
 
 
 def test_a_component_does_not_take_a_number() -> None:
-    with pytest.raises(UserError, match=r"world\.sequence takes a ConfigOf\[Any\], not 3"):
+    with pytest.raises(UserError, match=r"world\.sequence takes the name of a component, not 3"):
         override(Recipe(), ["world.sequence=3"])
 
 

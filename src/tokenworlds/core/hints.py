@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NewType, TypeVar, Union, get_args, get_origin
 
+from tokenworlds.core.config import ConfigOf
 from tokenworlds.core.errors import UserError
 
 UNIONS = (Union, UnionType)
@@ -171,7 +172,7 @@ def words(hint: Any) -> str:
         return list_words(hint)
     if origin in MAPPINGS:
         return f"an object of {plural(value_hint(hint))}"
-    return f"a {class_name(hint)}"
+    return "the name of a component" if origin is ConfigOf else f"a {class_name(hint)}"
 
 
 def list_words(hint: Any) -> str:

@@ -93,7 +93,7 @@ def draw(cells: Bool[np.ndarray, "H W C"], size: int) -> UInt8[np.ndarray, "_ _ 
     mixed = cells @ PALETTE[: cells.shape[-1]] // np.maximum(layers, 1)
     board = np.where(layers > 0, mixed, BACKGROUND).astype(np.uint8)
     index = (2 * np.arange(size) + 1) * len(board) // (2 * size)
-    return board[index[:, None], index]
+    return board.take(index, axis=0).take(index, axis=1)
 
 
 @functools.cache

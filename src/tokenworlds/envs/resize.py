@@ -17,36 +17,42 @@ def resize_area(
 ) -> UInt8[np.ndarray, "_ _ C"]:
     """The frame at another size, smaller or larger."""
     rows, columns, channels = frame.shape
-    sums, down = _weigh_rows(frame.reshape(rows, columns * channels), height)
-    turned = np.swapaxes(sums.reshape(height, columns, channels), 0, 1)
-    sums, across = _weigh_rows(turned.reshape(columns, height * channels), width, peak=255 * down)
-    whole = sums.dtype.type(down * across)
-    mean = ((sums + whole // 2) // whole).astype(np.uint8)
-    return np.ascontiguousarray(np.swapaxes(mean.reshape(width, height, channels), 0, 1))
+    row, row_weight, row_length = _overlaps(rows, height, 1, 255)
+    column, weight, length = _overlaps(columns, width, channels, 255 * row_length)
+    flat = frame.reshape(rows, columns * channels)
+    sums = _weigh(_weigh(flat, row, row_weight[..., None], axis=0), column, weight, axis=1)
+    area = sums.dtype.type(row_length * length)
+    return ((sums + area // 2) // area).astype(np.uint8).reshape(height, width, channels)
 
 
-def _weigh_rows(
-    image: NDArray[np.unsignedinteger], rows: int, peak: int = 255
-) -> tuple[NDArray[np.unsignedinteger], int]:
-    """Weighted sums of the rows under each output row, and the sum of the weights."""
-    index, weight, whole = _overlaps(len(image), rows)
-    weight = weight.astype(np.min_scalar_type(2 * peak * whole))
-    sums = image[index[0]] * weight[0]
+def _weigh(
+    image: NDArray[np.unsignedinteger],
+    index: NDArray[np.intp],
+    weight: NDArray[np.unsignedinteger],
+    axis: int,
+) -> NDArray[np.unsignedinteger]:
+    """Weighted sums of the inputs under each output, one tap after the other."""
+    sums = image.take(index[0], axis) * weight[0]
     for source, factor in zip(index[1:], weight[1:], strict=True):
-        sums += image[source] * factor
-    return sums, whole
+        sums += image.take(source, axis) * factor
+    return sums
 
 
 @functools.lru_cache(maxsize=64)
-def _overlaps(before: int, after: int) -> tuple[NDArray[np.intp], NDArray[np.int64], int]:
-    """Which inputs lie under each output and how much of each: [taps, after] and [taps, after, 1].
+def _overlaps(
+    before: int, after: int, channels: int, peak: int
+) -> tuple[NDArray[np.intp], NDArray[np.unsignedinteger], int]:
+    """Which inputs lie under each output, how much of each, and the length of an output.
 
     In units of the common divisor an input pixel is `piece` long and an output pixel `whole`.
+    Index and weight are [taps, after * channels]; the weights can hold sums of values to `peak`.
     """
     divisor = math.gcd(before, after)
     piece, whole = after // divisor, before // divisor
     start = np.arange(after) * whole
     taps = max((start + whole - 1) // piece - start // piece) + 1
-    index = start // piece + np.arange(taps)[:, None]
-    overlap = np.minimum((index + 1) * piece, start + whole) - np.maximum(index * piece, start)
-    return np.minimum(index, before - 1), np.maximum(overlap, 0)[..., None], whole
+    pixel = start // piece + np.arange(taps)[:, None]
+    overlap = np.minimum((pixel + 1) * piece, start + whole) - np.maximum(pixel * piece, start)
+    pixel = np.minimum(pixel, before - 1)[..., None] * channels + np.arange(channels)
+    weight = np.maximum(overlap, 0).repeat(channels, axis=1)
+    return pixel.reshape(taps, -1), weight.astype(np.min_scalar_type(2 * peak * whole)), whole

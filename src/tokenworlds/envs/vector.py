@@ -8,7 +8,7 @@ stream and the number of the game.
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, UInt8
@@ -106,7 +106,7 @@ class VectorEnv:
             place.close()
         self._places = []
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "VectorEnv":
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tokenworlds.training.board import Board
+
 
 class Average:
     """Means of named values since the last time they were taken."""
@@ -28,6 +30,15 @@ class Average:
         self._values.clear()
         return taken
 
+    def state(self) -> dict[str, list[float]]:
+        """What has not been taken yet; a resumed run then tells the same as one never stopped."""
+        return {name: [float(value) for value in values] for name, values in self._values.items()}
+
+    def restore(self, state: Mapping[str, list[float]]) -> None:
+        """Take over what `state` returned."""
+        self._values.clear()
+        self._values.update({name: list(values) for name, values in state.items()})
+
 
 def mean_of(values: list[Tensor | float]) -> float:
     """The mean of numbers, some of them tensors."""
@@ -39,46 +50,36 @@ class MetricsFile:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "metrics.jsonl"
-        self._board_folder = folder / "tensorboard"
-        self._board: Any = None
+        self._board = Board(folder / "tensorboard")
 
     def write(self, event: Mapping[str, Any]) -> None:
         """Add an event."""
         with open(self.path, "a") as file:
             file.write(json.dumps(event) + "\n")
-        self._write_board(event)
+        self._board.write(event, event["agent_steps"])
 
-    def _write_board(self, event: Mapping[str, Any]) -> None:
-        step = event["agent_steps"]
-        if self._board is None:
-            # Imported here because it takes a second, which no other command should wait for.
-            from torch.utils.tensorboard import SummaryWriter
-
-            self._board = SummaryWriter(str(self._board_folder), purge_step=step)  # type: ignore[no-untyped-call]
-        for name, value in event.items():
-            if isinstance(value, int | float):
-                self._board.add_scalar(name, value, step)
-        self._board.flush()
-
-    @property
-    def size(self) -> int:
-        """Bytes written so far."""
-        return self.path.stat().st_size if self.path.exists() else 0
+    def sync(self) -> int:
+        """Wait until all events are on disk; returns how many bytes they take."""
+        if not self.path.exists():
+            return 0
+        with open(self.path, "ab") as file:
+            os.fsync(file.fileno())
+            return file.tell()
 
     def cut(self, size: int) -> None:
         """Forget what came after."""
-        if self.size > size:
+        if self.path.exists() and self.path.stat().st_size > size:
             os.truncate(self.path, size)
 
     def close(self) -> None:
         """Finish TensorBoard's file."""
-        if self._board is not None:
-            self._board.close()
+        self._board.close()
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """All events of a run."""
+    """All events of a run; a last line that is still being written does not count."""
     path = folder / "metrics.jsonl"
     if not path.exists():
         return []
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    whole, _, _ = path.read_text().rpartition("\n")
+    return [json.loads(line) for line in whole.splitlines()]

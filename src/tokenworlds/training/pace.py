@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 WINDOW = 50
+EPISODES = "evaluation_episodes"
 
 
 class Pace:
@@ -23,20 +24,30 @@ class Pace:
         spent = self._spent.setdefault(kind, deque(maxlen=WINDOW))
         spent.append((time.perf_counter() - begin, units))
 
-    def mark(self, steps: int) -> None:
-        """Note when a phase with updates was over, and how many steps there were by then."""
-        self._learned.append((time.perf_counter(), steps))
+    @contextmanager
+    def learning(self, steps: int) -> Iterator[None]:
+        """Time a phase of this many steps with the updates that belong to them."""
+        begin = time.perf_counter()
+        yield
+        self._learned.append((time.perf_counter() - begin, steps))
 
     def rates(self) -> Mapping[str, float]:
         """Units per second of each kind of work, while at it."""
-        return {
-            kind: sum(units for _, units in spent) / max(sum(took for took, _ in spent), 1e-9)
-            for kind, spent in self._spent.items()
-        }
+        return {kind: rate_of(spent) for kind, spent in self._spent.items()}
 
-    def seconds_left(self, steps_left: int) -> float | None:
-        """By the pace of the latest phases with everything they hold; unknown before two."""
-        if len(self._learned) < 2:
+    def seconds_left(self, steps: int, episodes: int) -> float | None:
+        """For steps with all that belongs to them, and episodes of evaluation.
+
+        By the latest of each; unknown before anything was learned. Until a first evaluation has
+        shown how long its episodes take, they are not counted.
+        """
+        if not self._learned:
             return None
-        (begin, first), (end, last) = self._learned[0], self._learned[-1]
-        return (end - begin) / max(last - first, 1) * steps_left
+        playing = self._spent.get(EPISODES)
+        return steps / rate_of(self._learned) + (episodes / rate_of(playing) if playing else 0.0)
+
+
+def rate_of(spent: deque[tuple[float, int]]) -> float:
+    """Units per second."""
+    seconds = sum(took for took, _ in spent)
+    return sum(units for _, units in spent) / max(seconds, 1e-9)

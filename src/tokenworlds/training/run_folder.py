@@ -91,6 +91,8 @@ class RunFolder:
                 return checkpoint, told
             except (DamagedCheckpoint, DamagedReplay) as error:
                 told.append(f"checkpoint {path.name} is damaged and skipped ({error})")
+                # Set aside, or it would be counted among the latest that are kept.
+                path.rename(path.with_name(f"damaged-{path.name}"))
         return None, told
 
     def write_json(self, name: str, content: Any) -> Path:

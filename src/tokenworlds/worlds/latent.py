@@ -147,7 +147,7 @@ class Latent(nn.Module, Component):
         return replace(carry, sequence=sequence, history=history)
 
     def _blank(self, batch: int) -> LatentCarry:
-        device = self.mixer.codes.weight.device
+        device = self.mixer.codes.device
         tokens, memory = self.tokenizer.tokens, self.config.memory
         return LatentCarry(
             sequence=self.sequence.initial(batch, memory or None),

@@ -22,16 +22,19 @@ class Mixer(nn.Module, Component):
         self, config: Config, *, tokens: int, vocabulary: int, actions: int, width: int
     ) -> None:
         super().__init__()
-        self.codes = nn.Linear(tokens * vocabulary, width)
-        self.action = nn.Linear(actions, width, bias=False)
+        # Kept row by row, so that looking codes up touches only the rows they name.
+        self.codes = nn.Parameter(torch.empty(tokens * vocabulary, width))
+        self.action = nn.Linear(actions, width)
         self.norm = nn.RMSNorm(width, eps=1e-5)
         self.vocabulary = vocabulary
+        bound = (tokens * vocabulary + actions) ** -0.5
+        nn.init.uniform_(self.codes, -bound, bound)
 
     def forward(
         self, sample: Float[Tensor, "*rest K V"], action: Float[Tensor, "*rest A"]
     ) -> Float[Tensor, "*rest D"]:
         """From one-hot samples, through which gradients reach the tokenizer."""
-        return self._finish(self.codes(rearrange(sample, "... k v -> ... (k v)")), action)
+        return self._finish(rearrange(sample, "... k v -> ... (k v)") @ self.codes, action)
 
     def look_up(
         self, index: Int[Tensor, "*rest K"], action: Float[Tensor, "*rest A"]
@@ -39,8 +42,7 @@ class Mixer(nn.Module, Component):
         """The same from indices: a one-hot times a matrix is a sum of its rows."""
         offsets = torch.arange(index.shape[-1], device=index.device) * self.vocabulary
         flat, lead = pack([index + offsets], "* k")
-        summed = functional.embedding_bag(flat, self.codes.weight.t(), mode="sum")
-        (mixed,) = unpack(summed + self.codes.bias, lead, "* d")
+        (mixed,) = unpack(functional.embedding_bag(flat, self.codes, mode="sum"), lead, "* d")
         return self._finish(mixed, action)
 
     def _finish(self, mixed: Tensor, action: Tensor) -> Tensor:

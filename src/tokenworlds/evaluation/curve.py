@@ -1,0 +1,157 @@
+"""The learning curve of a run: returns over agent steps, from the events it wrote down."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, MaxNLocator
+
+from tokenworlds.evaluation.pictures import LIGHT, Theme, figure_bytes
+from tokenworlds.evaluation.results import Result, replace_file
+
+Event = Mapping[str, Any]
+EVALUATION = "evaluation/return"
+TRAINING = "collect/return"
+SPREAD = 0.02
+"""How wide training returns are smoothed, as a share of all points."""
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Values of one metric where it was written down."""
+
+    steps: Int[np.ndarray, " T"]
+    values: Float[np.ndarray, " T"]
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+
+def select(events: Sequence[Event], name: str) -> Points:
+    """The finite values of a metric, in order."""
+    found = [
+        (event["agent_steps"], event[name])
+        for event in events
+        if isinstance(event.get(name), int | float) and math.isfinite(event[name])
+    ]
+    steps, values = zip(*found, strict=True) if found else ((), ())
+    return Points(np.array(steps, np.int64), np.array(values, np.float64))
+
+
+def smooth(values: Float[np.ndarray, " T"], spread: float) -> Float[np.ndarray, " T"]:
+    """Weighted means of the neighbours on both sides, by a bell of this spread in points.
+
+    Where neighbours are missing the others weigh more, so a constant stays what it is.
+    """
+    radius = math.ceil(3 * spread)
+    bell = np.exp(-0.5 * (np.arange(-radius, radius + 1) / max(spread, 1e-9)) ** 2)
+    inner = slice(radius, radius + len(values))
+    return np.convolve(values, bell)[inner] / np.convolve(np.ones_like(values), bell)[inner]
+
+
+def write_curve(
+    path: Path,
+    events: Sequence[Event],
+    *,
+    title: str,
+    best: float | None = None,
+    random: float | None = None,
+    final: Result | None = None,
+    theme: Theme = LIGHT,
+) -> Path:
+    """Draw the learning curve into a PNG of 1600 x 900 pixels.
+
+    `best` and `random` are mean returns drawn as lines to compare with; `final` is the evaluation
+    that the run is judged by.
+    """
+    png = curve_png(events, title=title, best=best, random=random, final=final, theme=theme)
+    return replace_file(path, png)
+
+
+def curve_png(
+    events: Sequence[Event],
+    *,
+    title: str,
+    best: float | None = None,
+    random: float | None = None,
+    final: Result | None = None,
+    theme: Theme = LIGHT,
+) -> bytes:
+    """The picture that `write_curve` writes."""
+    figure = Figure(figsize=(8, 4.5), dpi=200, facecolor=theme.background, layout="constrained")
+    figure.get_layout_engine().set(rect=(0.015, 0.02, 0.97, 0.96))  # type: ignore[union-attr]
+    axes = figure.add_subplot()
+    draw_training(axes, select(events, TRAINING), theme)
+    draw_evaluation(axes, select(events, EVALUATION), final, theme)
+    draw_mark(axes, "best", best, theme.best, theme)
+    draw_mark(axes, "random", random, theme.muted, theme)
+    dress(axes, theme)
+    axes.set_xlabel("agent steps", color=theme.muted, fontsize=11)
+    axes.set_ylabel("return", color=theme.muted, fontsize=11)
+    axes.set_title(title, loc="left", color=theme.text, fontsize=14, fontweight="bold", pad=34)
+    add_legend(axes, theme)
+    return figure_bytes(figure)
+
+
+def draw_training(axes: Axes, points: Points, theme: Theme) -> None:
+    """Returns while learning: faint as they were, and smoothed."""
+    if len(points):
+        smoothed = smooth(points.values, SPREAD * len(points))
+        axes.plot(points.steps, points.values, color=theme.soft, lw=0.8, alpha=0.35)
+        axes.plot(points.steps, smoothed, color=theme.soft, lw=2.2, label="training, smoothed")
+
+
+def draw_evaluation(axes: Axes, points: Points, final: Result | None, theme: Theme) -> None:
+    """Returns when judged, the last one with its standard error."""
+    steps, values = list(points.steps), list(points.values)
+    if final is not None:
+        steps, values = [*steps, final.agent_steps], [*values, final.score.mean]
+    style: dict[str, Any] = {"color": theme.strong, "markeredgecolor": theme.background}
+    if steps:
+        style |= {"lw": 2.4, "zorder": 3, "clip_on": False}
+        axes.plot(steps, values, marker="o", ms=7, label="evaluation", **style)
+    if final is not None:
+        label = f"{final.score.episodes} final episodes: {final.score}"
+        axes.plot(steps[-1:], values[-1:], marker="D", ms=10, ls="none", label=label, **style)
+        bar = {"fmt": "none", "capsize": 6, "lw": 2, "zorder": 3, "clip_on": False}
+        axes.errorbar(steps[-1:], values[-1:], final.score.error or 0.0, ecolor=theme.strong, **bar)
+
+
+def draw_mark(axes: Axes, name: str, value: float | None, colour: str, theme: Theme) -> None:
+    """A line across the picture, named at its end: what could be reached, what chance reaches."""
+    if value is None:
+        return
+    axes.axhline(value, color=colour, lw=1.6, ls=(0, (4, 3)), zorder=2)
+    place = {"xy": (1, value), "xycoords": axes.get_yaxis_transform(), "va": "center"}
+    offset = {"xytext": (8, 0), "textcoords": "offset points", "annotation_clip": False}
+    text = f"{name}\n{value:.4g}".replace("-", "\N{MINUS SIGN}")
+    axes.annotate(text, color=colour, fontsize=10, **place, **offset)
+
+
+def dress(axes: Axes, theme: Theme) -> None:
+    """Quiet axes: lines for the values only, no frame, steps as 2k."""
+    axes.set_facecolor(theme.background)
+    axes.grid(axis="y", color=theme.grid, lw=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=theme.muted, length=0, labelsize=10)
+    axes.spines[["top", "left", "right"]].set_visible(False)
+    axes.spines["bottom"].set_color(theme.grid)
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, steps=[1, 2, 5, 10]))
+
+
+def add_legend(axes: Axes, theme: Theme) -> None:
+    """Names of the curves in a row above them, or a word if there is none."""
+    if axes.get_legend_handles_labels()[0]:
+        axes.set_xlim(left=0)
+        place = {"loc": "lower left", "bbox_to_anchor": (-0.01, 1.0), "ncols": 3}
+        axes.legend(**place, frameon=False, labelcolor=theme.text, fontsize=10.5, borderpad=0.2)
+    else:
+        place = {"transform": axes.transAxes, "ha": "center", "color": theme.muted}
+        axes.text(0.5, 0.5, "no episode is over yet", **place)

@@ -1,0 +1,161 @@
+"""A recorded segment beside what a world makes of it: reconstruction, codes, and a dream.
+
+After a few frames of each episode the world goes on by itself, under the recorded actions: where
+dream and record part, the world was wrong (or the game is up to chance).
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from einops import rearrange
+from jaxtyping import Bool, Float, Int, UInt8
+from torch import Generator, Tensor
+
+from tokenworlds.core.protocols import Tokenizer, World
+from tokenworlds.core.trees import map_tensors
+from tokenworlds.core.types import Segment
+from tokenworlds.evaluation.player import Player
+from tokenworlds.replay.segments import Windows, gather
+from tokenworlds.replay.store import ReplayStore
+from tokenworlds.worlds.latent import to_frames
+
+Frames = UInt8[np.ndarray, "B T H W C"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Steps `begin` to `end` of one row, all of one episode; from `dream` on they are dreamt."""
+
+    row: int
+    begin: int
+    dream: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class DreamRows:
+    """Frames by row and time; `dream` holds the real frames where nothing was dreamt.
+
+    `tiles` are the codes laid out on a grid, -1 where the grid has more places than codes. A
+    world without a tokenizer has neither them nor a reconstruction. `dreamt_reward` is what the
+    dream expected of the action of a step, not a number where the step was not dreamt on from.
+    """
+
+    real: Frames
+    dream: Frames
+    reward: Float[np.ndarray, "B T"]
+    dreamt_reward: Float[np.ndarray, "B T"]
+    stretches: tuple[Stretch, ...]
+    reconstruction: Frames | None = None
+    tiles: Int[np.ndarray, "B T h w"] | None = None
+    vocabulary: int = 0
+
+
+@torch.no_grad()
+def dream_rows(
+    player: Player, segment: Segment, *, horizon: int, generator: Generator | None
+) -> DreamRows:
+    """Dream the last `horizon` steps of each row from the frames before them.
+
+    A new episode cannot be foreseen: its first frames, as many, are given again.
+    """
+    segment = segment.to(player.device)
+    context = segment.first.shape[1] - horizon
+    if context < 1:
+        raise ValueError(f"a horizon of {horizon} leaves nothing of {segment.first.shape[1]} steps")
+    real = segment.frame.cpu().numpy()
+    dream, reward = real.copy(), np.full(real.shape[:2], np.nan)
+    stretches = tuple(find_stretches(segment.first & segment.mask, segment.mask, context))
+    for stretch in stretches:
+        frames, rewards = dream_stretch(player.world, segment, stretch, generator)
+        dream[stretch.row, stretch.dream : stretch.end] = to_bytes(frames)
+        reward[stretch.row, stretch.dream - 1 : stretch.end] = rewards.cpu().numpy()
+    tokenizer = getattr(player.world, "tokenizer", None)
+    pictured = picture_codes(tokenizer, segment) if isinstance(tokenizer, Tokenizer) else {}
+    recorded = segment.reward.double().cpu().numpy()
+    return DreamRows(real, dream, recorded, reward, stretches, **pictured)
+
+
+def find_stretches(
+    first: Bool[Tensor, "B T"], mask: Bool[Tensor, "B T"], context: int
+) -> Iterator[Stretch]:
+    """Where episodes begin and end in each row, padding left out."""
+    for row in range(len(first)):
+        begin = None
+        for time in range(first.shape[1] + 1):
+            over = time == first.shape[1] or not mask[row, time]
+            if begin is not None and (over or first[row, time]):
+                yield Stretch(row, begin, min(begin + context, time), time)
+                begin = None
+            if begin is None and not over:
+                begin = time
+
+
+def dream_stretch(
+    world: World, segment: Segment, stretch: Stretch, generator: Generator | None
+) -> tuple[Float[Tensor, "T C H W"], Float[Tensor, " t"]]:
+    """The frames from `dream` on, and the reward of every action from the one before them."""
+    given = cut(segment, stretch.row, stretch.begin, stretch.dream)
+    carry = world.start(given, stretch.end - stretch.dream + 1)
+    frames, rewards = [], []
+    for time in range(stretch.dream - 1, stretch.end):
+        action = segment.action[stretch.row : stretch.row + 1, time]
+        carry, dream = world.step(carry, action, generator)
+        rewards.append(dream.reward)
+        frames.append(dream.frame)
+    return torch.cat(frames)[:-1], torch.cat(rewards)
+
+
+def cut(segment: Segment, row: int, begin: int, end: int) -> Segment:
+    """Some steps of one row, as a batch of one."""
+    return map_tensors(lambda part: part[row : row + 1, begin:end], segment)
+
+
+def picture_codes(tokenizer: Tokenizer, segment: Segment) -> dict[str, object]:
+    """The frames as their codes hold them, and the codes themselves."""
+    index = tokenizer.encode(to_frames(segment.frame)).index
+    decoded = tokenizer.decode(tokenizer.look_up(index))
+    return {
+        "reconstruction": to_bytes(decoded),
+        "tiles": lay_out(index.cpu().numpy(), getattr(tokenizer, "grid", None)),
+        "vocabulary": tokenizer.vocabulary,
+    }
+
+
+def lay_out(
+    index: Int[np.ndarray, "*rest K"], grid: tuple[int, int] | None = None
+) -> Int[np.ndarray, "*rest h w"]:
+    """Codes on their grid, or on one that is nearly square, with -1 in what places are left."""
+    tokens = index.shape[-1]
+    width = math.ceil(math.sqrt(tokens))
+    height, width = grid or (math.ceil(tokens / width), width)
+    spare = [(0, 0)] * (index.ndim - 1) + [(0, height * width - tokens)]
+    padded = np.pad(index, spare, constant_values=-1)
+    return rearrange(padded, "... (h w) -> ... h w", h=height)
+
+
+def to_bytes(frames: Float[Tensor, "*rest C H W"]) -> UInt8[np.ndarray, "*rest H W C"]:
+    """Frames in [0, 1] as they are stored."""
+    bytes_ = frames.mul(255).round().clamp(0, 255).to(torch.uint8)
+    return rearrange(bytes_, "... c h w -> ... h w c").cpu().numpy()
+
+
+def choose_segment(
+    store: ReplayStore, *, count: int, length: int, generator: np.random.Generator
+) -> Segment:
+    """Windows of the later half of replay, moved back to where their episode opens if that is near."""
+    windows = Windows.of(store, length)
+    stream = generator.integers(windows.streams, size=count)
+    time = generator.integers(windows.starts // 2, windows.starts, size=count)
+    starts = [(row, opening(store, row, at, length)) for row, at in zip(stream, time, strict=True)]
+    return gather(store, np.array(starts), length)
+
+
+def opening(store: ReplayStore, stream: int, time: int, near: int) -> int:
+    """The last step up to this one that opens an episode; the step itself if none near does."""
+    begin = max(0, time - near)
+    opens = np.flatnonzero(store.records["first"][stream, begin : time + 1])
+    return begin + int(opens[-1]) if len(opens) else time

@@ -1,0 +1,97 @@
+import json
+import sys
+from dataclasses import asdict
+
+import pytest
+
+from tokenworlds.core.errors import UserError
+from tokenworlds.envs import EnvSpec, best_return, canonical, default_protocol, describe, make
+
+
+@pytest.mark.parametrize(
+    ("given", "full"),
+    [
+        ("catch", "toy:catch"),
+        ("toy:steer", "toy:steer"),
+        ("atari:Pong", "atari:Pong"),
+        ("atari:ms_pacman", "atari:MsPacman"),
+        ("minatar:SpaceInvaders", "minatar:space_invaders"),
+        ("gym:CartPole-v1", "gym:CartPole-v1"),
+    ],
+)
+def test_names_are_made_whole(given: str, full: str) -> None:
+    assert canonical(given) == full
+    assert canonical(full) == full
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("cathc", "catch"),
+        ("Pong", "atari:Pong"),
+        ("atary:Pong", "atari"),
+        ("toy:ster", "steer"),
+        ("atari:Pnog", "Pong"),
+        ("atari:mspacmna", "MsPacman"),
+        ("minatar:brekout", "breakout"),
+        ("gym:CartPole", "CartPole-v1"),
+        ("atari:", "atari:Pong"),
+    ],
+)
+def test_a_mistaken_name_is_told_with_the_nearest(name: str, nearest: str) -> None:
+    with pytest.raises(UserError, match=f"did you mean '{nearest}'"):
+        make(name)
+
+
+def test_a_mistaken_protocol_is_told_with_the_nearest() -> None:
+    with pytest.raises(UserError, match=r"unknown protocol for atari:Pong .*'atari100k-sticky'\?"):
+        make("atari:Pong", protocol="atari-sticky")
+    with pytest.raises(UserError, match="choose from toy"):
+        EnvSpec("catch", "atari100k")
+
+
+def test_a_size_too_small_is_told() -> None:
+    with pytest.raises(UserError, match="size 4"):
+        make("catch", size=4)
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "extra"),
+    [("atari:Pong", "ale_py", "atari"), ("minatar:breakout", "minatar", "minatar")],
+)
+def test_a_missing_extra_is_named_and_specs_can_still_be_read(
+    monkeypatch: pytest.MonkeyPatch, name: str, package: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    assert not {family.name: family.installed for family in describe()}[extra]
+    spec = EnvSpec(name)
+    if package == "minatar":
+        from tokenworlds.envs.minatar import environment_class
+
+        environment_class.cache_clear()
+    with pytest.raises(UserError, match=rf"pip install 'tokenworlds\[{extra}\]'"):
+        spec.make()
+
+
+def test_a_spec_is_whole_and_survives_json() -> None:
+    spec = EnvSpec("catch", size=32)
+    assert asdict(spec) == {"name": "toy:catch", "protocol": "toy", "size": 32}
+    assert EnvSpec(**json.loads(json.dumps(asdict(spec)))) == spec
+    assert spec.make().frame_shape.height == 32
+
+
+def test_what_is_described_can_be_made() -> None:
+    for family in describe():
+        assert family.protocols
+        assert family.about
+        for name in family.examples:
+            assert canonical(name) == name
+            assert default_protocol(name) == next(iter(family.protocols))
+            if family.installed:
+                make(name, size=16).close()
+
+
+def test_best_returns_are_told_where_known() -> None:
+    assert best_return("catch") == 1.0
+    assert best_return("toy:steer") == pytest.approx(10.0)
+    assert best_return("atari:Pong") is None

@@ -1,0 +1,150 @@
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import env_trajectories
+import numpy as np
+import pytest
+from env_trajectories import draw_action, trajectory
+
+from tokenworlds.core.protocols import Env
+from tokenworlds.envs import EnvSpec, describe
+
+# Assault and Qbert: in the first a reset of the emulator alone is not enough, in the second a
+# restored state alone.
+SPECS = [
+    EnvSpec("toy:catch"),
+    EnvSpec("toy:catch", size=32),
+    EnvSpec("toy:steer"),
+    EnvSpec("atari:Pong"),
+    EnvSpec("atari:Assault", "drama"),
+    EnvSpec("atari:Qbert", "drama"),
+    EnvSpec("atari:Breakout", "atari100k-sticky", size=96),
+    EnvSpec("minatar:breakout"),
+    EnvSpec("minatar:seaquest", "minatar-sticky"),
+    EnvSpec("gym:CartPole-v1"),
+    EnvSpec("gym:Pendulum-v1", size=48),
+]
+INSTALLED = {family.name: family.installed for family in describe()}
+SPECS = [spec for spec in SPECS if INSTALLED[spec.name.partition(":")[0]]]
+ACTIONS = {
+    "toy:catch": 3,
+    "toy:steer": 2,
+    "atari:Pong": 6,
+    "atari:Assault": 7,
+    "atari:Qbert": 6,
+    "atari:Breakout": 4,
+    "minatar:breakout": 3,
+    "minatar:seaquest": 6,
+    "gym:CartPole-v1": 2,
+    "gym:Pendulum-v1": 1,
+}
+
+
+def label(spec: EnvSpec) -> str:
+    return f"{spec.name}-{spec.protocol}-{spec.size}"
+
+
+@pytest.fixture(scope="module", params=SPECS, ids=label)
+def spec(request: pytest.FixtureRequest) -> EnvSpec:
+    chosen: EnvSpec = request.param
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def env(spec: EnvSpec) -> Iterator[Env]:
+    made = spec.make()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def elsewhere() -> dict[EnvSpec, str]:
+    """The games of seed 5, each the first of its environment, in a process of their own."""
+    script = Path(env_trajectories.__file__)
+    given = json.dumps([asdict(spec) for spec in SPECS])
+    result = subprocess.run(
+        [sys.executable, str(script), given], capture_output=True, text=True, check=True
+    )
+    return dict(zip(SPECS, json.loads(result.stdout), strict=True))
+
+
+def test_frames_are_bytes_of_the_size_asked_for(spec: EnvSpec, env: Env) -> None:
+    frame = env.reset(0)
+    step = env.step(draw_action(env, np.random.default_rng(0)))
+    for picture in (frame, step.frame):
+        assert picture.dtype == np.uint8
+        assert picture.shape == (spec.size, spec.size, 3)
+        assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 1
+
+
+def test_facts_agree_with_the_frames_and_the_game(spec: EnvSpec, env: Env) -> None:
+    assert (env.frame_shape.height, env.frame_shape.width) == (spec.size, spec.size)
+    assert env.action_space.size == ACTIONS[spec.name]
+    assert env.action_space.discrete == (spec.name not in {"toy:steer", "gym:Pendulum-v1"})
+
+
+def test_a_game_follows_from_its_seed_and_actions_whatever_was_played_before(
+    spec: EnvSpec, env: Env, elsewhere: dict[EnvSpec, str]
+) -> None:
+    trajectory(env, seed=6, steps=100, actions=1)
+    assert trajectory(env, seed=5) == elsewhere[spec]
+
+
+def test_other_seeds_or_actions_give_other_games(spec: EnvSpec, env: Env) -> None:
+    if spec.protocol != "drama":
+        assert len({trajectory(env, seed=seed, steps=30) for seed in range(4)}) > 1
+    assert len({trajectory(env, seed=5, steps=30, actions=actions) for actions in range(3)}) > 1
+
+
+def test_frames_handed_out_are_not_drawn_over(env: Env) -> None:
+    frame = env.reset(3)
+    before = frame.copy()
+    step = env.step(draw_action(env, np.random.default_rng(0)))
+    after = step.frame.copy()
+    if not step.over:
+        env.step(draw_action(env, np.random.default_rng(1)))
+    np.testing.assert_array_equal(frame, before)
+    np.testing.assert_array_equal(step.frame, after)
+
+
+def test_a_step_needs_a_running_game(spec: EnvSpec) -> None:
+    env = spec.make()
+    action = draw_action(env, np.random.default_rng(0))
+    with pytest.raises(RuntimeError, match="call reset"):
+        env.step(action)
+    env.reset(0)
+    env.step(action)
+    env.close()
+    with pytest.raises(RuntimeError, match="call reset"):
+        env.step(action)
+
+
+def test_illegal_actions_are_refused(env: Env) -> None:
+    env.reset(0)
+    size = env.action_space.size
+    wrong = [-1, size] if env.action_space.discrete else [np.zeros(size + 1, np.float32)]
+    for action in wrong:
+        with pytest.raises(ValueError, match="action"):
+            env.step(np.asarray(action))
+
+
+SHORT = [spec for spec in SPECS if spec.name not in {"atari:Pong", "atari:Assault"}]
+
+
+@pytest.mark.parametrize("short", SHORT, ids=label)
+def test_a_game_that_is_over_has_ended_or_was_cut_off_and_wants_a_reset(short: EnvSpec) -> None:
+    env = short.make()
+    generator = np.random.default_rng(0)
+    env.reset(1)
+    while not (step := env.step(draw_action(env, generator))).over:
+        assert not step.cutoff
+    assert step.ending != step.cutoff
+    with pytest.raises(RuntimeError, match="call reset"):
+        env.step(draw_action(env, generator))
+    env.reset(2)
+    env.step(draw_action(env, generator))
+    env.close()

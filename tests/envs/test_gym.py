@@ -1,0 +1,144 @@
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from tokenworlds.core.errors import UserError
+from tokenworlds.envs.gym import Gym
+
+
+class Small(gymnasium.Env[Any, Any]):
+    """Notes its actions; ends at the third step, drawing nothing but black."""
+
+    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012
+    observation_space = spaces.Discrete(1)
+    seen: list[Any]
+
+    def __init__(
+        self, action_space: spaces.Space[Any], picture: Any, render_mode: str | None = None
+    ) -> None:
+        self.action_space = action_space
+        self.picture = picture
+        self.render_mode = render_mode
+        self.seen = []
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        self.seen.clear()
+        return 0, {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.seen.append(action)
+        done = len(self.seen) == 3
+        return 0, 1.0, done, done, {}
+
+    def render(self) -> Any:
+        return self.picture
+
+
+BLACK = np.zeros((10, 20, 3), np.uint8)
+
+
+def open_small(action_space: spaces.Space[Any], picture: Any = BLACK) -> Gym:
+    gymnasium.register("Small-v0", Small, kwargs={"action_space": action_space, "picture": picture})
+    return Gym("Small-v0", size=8)
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> Iterator[None]:
+    yield
+    gymnasium.registry.pop("Small-v0", None)
+
+
+def seen(env: Gym) -> list[Any]:
+    small = env._environment.unwrapped
+    assert isinstance(small, Small)
+    return small.seen
+
+
+def test_choices_count_from_where_the_environment_counts() -> None:
+    env = open_small(spaces.Discrete(3, start=5))
+    env.reset(0)
+    env.step(0)
+    env.step(2)
+    assert seen(env) == [5, 7]
+
+
+def test_vectors_are_stretched_to_the_bounds() -> None:
+    box = spaces.Box(np.array([[-2.0, 0.0]], np.float32), np.array([[2.0, 10.0]], np.float32))
+    env = open_small(box)
+    env.reset(0)
+    assert env.action_space.size == 2
+    env.step(np.array([-1, -1], np.float32))
+    env.step(np.array([0.5, 1], np.float32))
+    np.testing.assert_allclose(seen(env), [[[-2, 0]], [[1, 10]]])
+    assert all(box.contains(action) for action in seen(env))
+
+
+def test_a_true_end_outranks_a_time_limit() -> None:
+    env = open_small(spaces.Discrete(2))
+    env.reset(0)
+    steps = [env.step(0) for _ in range(3)]
+    assert [(step.ending, step.cutoff) for step in steps] == [(False, False)] * 2 + [(True, False)]
+
+
+@pytest.mark.parametrize(
+    "space",
+    [spaces.MultiDiscrete([2, 2]), spaces.Box(-np.inf, np.inf, (2,))],
+    ids=["several choices at once", "without bounds"],
+)
+def test_actions_no_agent_could_take_are_refused(space: spaces.Space[Any]) -> None:
+    with pytest.raises(UserError, match="Discrete or bounded Box"):
+        open_small(space)
+
+
+def test_an_environment_that_draws_nothing_is_refused() -> None:
+    with pytest.raises(UserError, match="does not draw itself"):
+        open_small(spaces.Discrete(2), picture="text")
+
+
+def test_an_unknown_id_is_told_with_the_nearest() -> None:
+    with pytest.raises(UserError, match=r"did you mean 'CartPole-v1'"):
+        Gym("cartpol-v1")
+    with pytest.raises(UserError, match=r"unknown Gymnasium id 'gymnasium:Nothing-v0'"):
+        Gym("gymnasium:Nothing-v0")
+
+
+def test_the_extra_is_named_when_pictures_cannot_be_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pygame", None)
+    with pytest.raises(UserError, match=r"pip install 'tokenworlds\[gym\]'"):
+        Gym("CartPole-v1")
+
+
+def test_another_missing_package_is_named_as_gymnasium_names_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    with pytest.raises(UserError, match=r"gymnasium\[mujoco\]"):
+        Gym("HalfCheetah-v5")
+
+
+def test_cartpole_ends_when_the_pole_falls_and_pendulum_is_cut_off() -> None:
+    pytest.importorskip("pygame")
+    cartpole, pendulum = Gym("CartPole-v1", size=8), Gym("Pendulum-v1", size=8)
+    cartpole.reset(0)
+    while not (fallen := cartpole.step(1)).over:
+        assert fallen.reward == 1.0
+    assert (fallen.ending, fallen.cutoff) == (True, False)
+    pendulum.reset(0)
+    steps = [pendulum.step(np.zeros(1, np.float32)) for _ in range(200)]
+    assert [step.over for step in steps] == [False] * 199 + [True]
+    assert (steps[-1].ending, steps[-1].cutoff) == (False, True)
+
+
+def test_drawing_prints_nothing() -> None:
+    pytest.importorskip("pygame")
+    code = "from tokenworlds.envs import make; make('gym:CartPole-v1').reset(0)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")

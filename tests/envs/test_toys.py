@@ -1,0 +1,122 @@
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tokenworlds.core.errors import UserError
+from tokenworlds.core.protocols import Env
+from tokenworlds.envs.catch import BALL, CELLS, PADDLE, Catch
+from tokenworlds.envs.steer import DOT, TARGET, Steer
+
+Policy = Callable[[NDArray[Any]], NDArray[Any]]
+
+
+def play(env: Env, seed: int, policy: Policy) -> tuple[float, int]:
+    """Return and length of one game."""
+    frame, total = env.reset(seed), 0.0
+    for length in itertools.count(1):
+        step = env.step(policy(frame))
+        frame, total = step.frame, total + step.reward
+        if step.over:
+            return total, length
+    raise AssertionError
+
+
+def column(frame: NDArray[Any], colour: tuple[int, int, int]) -> int:
+    """The column of the board in which a colour is seen."""
+    pixel = int(np.argwhere((frame == colour).all(axis=-1))[0, 1])
+    return pixel * CELLS // frame.shape[1]
+
+
+def chase(frame: NDArray[Any]) -> NDArray[Any]:
+    """Catch's perfect policy, from pixels."""
+    return np.asarray(1 + np.sign(column(frame, BALL) - column(frame, PADDLE)))
+
+
+def centre(frame: NDArray[Any], colour: tuple[int, int, int]) -> NDArray[np.float64]:
+    """Where a colour is seen, on the plane from -1 to 1."""
+    pixels = np.argwhere((frame == colour).all(axis=-1))[:, ::-1]
+    return (pixels.mean(axis=0) + 0.5) * 2 / len(frame) - 1
+
+
+def test_catching_every_ball_from_pixels_scores_the_best_return_exactly() -> None:
+    env = Catch()
+    games = [play(env, seed, chase) for seed in range(200)]
+    assert {score for score, _ in games} == {env.best_return} == {1.0}
+    assert {length for _, length in games} == {CELLS - 1}
+
+
+def test_the_widest_gaps_occur_and_are_reachable() -> None:
+    env = Catch(size=8)
+    gaps = {}
+    for seed in range(600):
+        frame = env.reset(seed)
+        gaps[column(frame, BALL) - column(frame, PADDLE)] = seed
+    assert set(gaps) == set(range(1 - CELLS, CELLS))
+    assert play(env, gaps[CELLS - 1], chase) == (1.0, 7)
+    assert play(env, gaps[1 - CELLS], chase) == (1.0, 7)
+
+
+def test_play_without_looking_catches_one_ball_in_eight() -> None:
+    env = Catch(size=8)
+    generator = np.random.default_rng(0)
+    scores = [play(env, seed, lambda _: generator.integers(3))[0] for seed in range(4000)]
+    # Mean 1/8 - 7/8; four standard errors of 4000 games are 0.042.
+    assert np.mean(scores) == pytest.approx(-0.75, abs=0.042)
+
+
+def test_catch_rewards_only_the_landing() -> None:
+    env = Catch()
+    env.reset(0)
+    steps = [env.step(1) for _ in range(CELLS - 1)]
+    assert [step.ending for step in steps] == [False] * 6 + [True]
+    assert [step.reward for step in steps[:-1]] == [0.0] * 6
+    assert abs(steps[-1].reward) == 1.0
+
+
+def test_catch_is_drawn_in_whole_cells() -> None:
+    with pytest.raises(UserError, match="multiples of 8"):
+        Catch(size=60)
+
+
+def steer_straight(frame: NDArray[Any]) -> NDArray[Any]:
+    """From pixels: head for the target, and stay where both centres are as good as one."""
+    way = centre(frame, TARGET) - centre(frame, DOT)
+    if np.abs(way).max() < 0.05:
+        return np.zeros(2, np.float32)
+    return (way / max(0.1, np.abs(way).max())).astype(np.float32)
+
+
+def test_steering_straight_from_pixels_scores_close_to_the_best_return() -> None:
+    env = Steer()
+    scores = [play(env, seed, steer_straight)[0] for seed in range(20)]
+    assert env.best_return == pytest.approx(10.0)
+    assert np.mean(scores) == pytest.approx(10.0, abs=1e-6)
+
+
+def test_standing_still_scores_nothing_and_random_play_hardly_more() -> None:
+    env = Steer(size=8)
+    generator = np.random.default_rng(0)
+    still = [play(env, seed, lambda _: np.zeros(2, np.float32))[0] for seed in range(10)]
+    drift = [play(env, seed, lambda _: generator.uniform(-1, 1, 2))[0] for seed in range(200)]
+    assert still == [0.0] * 10
+    # 0.4 over many games, with a deviation of 2.7: four standard errors are 0.8.
+    assert np.mean(drift) == pytest.approx(0.4, abs=0.8)
+
+
+def test_steer_never_ends_and_is_cut_off_after_32_steps() -> None:
+    env = Steer(size=16)
+    env.reset(0)
+    steps = [env.step(np.ones(2, np.float32)) for _ in range(32)]
+    assert not any(step.ending for step in steps)
+    assert [step.cutoff for step in steps] == [step.over for step in steps] == [False] * 31 + [True]
+
+
+def test_no_steering_scores_more_than_the_best_return() -> None:
+    env = Steer(size=16)
+    for seed, angle in itertools.product(range(5), np.linspace(0, 2 * np.pi, 16)):
+        direction = np.array([np.cos(angle), np.sin(angle)], np.float32)
+        assert play(env, seed, lambda _, way=direction: way)[0] <= 10.0 + 1e-9  # type: ignore[misc]

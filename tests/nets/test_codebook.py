@@ -1,0 +1,61 @@
+"""The codebook: nearest neighbours, moving averages, revival."""
+
+import torch
+from tokenworlds.nets.codebook import Codebook
+
+
+def seeded(**choices: float) -> Codebook:
+    torch.manual_seed(0)
+    codebook = Codebook.Config(codes=4, width=2, **choices).build()  # type: ignore[arg-type]
+    codebook.vectors.copy_(torch.tensor([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0], [10.0, 10.0]]))
+    codebook.sums.copy_(codebook.vectors)
+    codebook.seeded.fill_(True)
+    return codebook
+
+
+def assign(codebook: Codebook, points: torch.Tensor) -> None:
+    codebook.update(points.unsqueeze(1), codebook.distance(points).argmin(-1).unsqueeze(1))
+
+
+def test_distance_is_squared_and_euclidean() -> None:
+    codebook = seeded()
+    point = torch.tensor([[3.0, 4.0]])
+    expected = torch.tensor([[25.0, 65.0, 45.0, 85.0]])
+    torch.testing.assert_close(codebook.distance(point), expected)
+
+
+def test_one_update_is_the_moving_average_of_counts_and_sums() -> None:
+    codebook = seeded(decay=0.9, smoothing=0.0)
+    assign(codebook, torch.tensor([[2.0, 0.0], [0.0, 2.0]]))
+    # code 0: count 0.9 + 0.1 * 2, sum 0.9 * 0 + 0.1 * (2, 2)
+    torch.testing.assert_close(codebook.vectors[0], torch.tensor([0.2, 0.2]) / 1.1)
+    # no data: count and sum shrink alike, the vector stays
+    torch.testing.assert_close(codebook.vectors[3], torch.tensor([10.0, 10.0]))
+
+
+def test_codes_settle_on_the_centres_of_clusters() -> None:
+    codebook = seeded(decay=0.9)
+    generator = torch.Generator().manual_seed(0)
+    centres = torch.tensor([[1.0, 1.0], [9.0, 0.0], [0.0, 9.0], [9.0, 9.0]])
+    for _ in range(200):
+        noise = torch.randn(4, 16, 2, generator=generator) * 0.1
+        assign(codebook, (centres.unsqueeze(1) + noise).flatten(0, 1))
+    torch.testing.assert_close(codebook.vectors, centres, atol=0.1, rtol=0)
+
+
+def test_the_first_update_places_codes_on_data() -> None:
+    codebook = Codebook.Config(codes=4, width=2).build()
+    data = torch.randn(50, 2) + 100
+    codebook.update(data.unsqueeze(1), torch.zeros(50, 1, dtype=torch.long))
+    nearest = codebook.distance(data).amin(dim=0)
+    torch.testing.assert_close(nearest, torch.zeros(4), atol=1e-1, rtol=0)
+
+
+def test_dead_codes_are_revived_only_on_request() -> None:
+    kept, revived = seeded(decay=0.5), seeded(decay=0.5, revive_below=0.05)
+    data = torch.tensor([[0.0, 0.0], [0.1, 0.1]])
+    for _ in range(10):
+        assign(kept, data)
+        assign(revived, data)
+    torch.testing.assert_close(kept.vectors[3], torch.tensor([10.0, 10.0]), atol=0.2, rtol=0)
+    assert revived.vectors[3].max() < 1

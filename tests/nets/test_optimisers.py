@@ -1,0 +1,91 @@
+"""Optimisers against their published update, and the refusal of what is not finite."""
+
+import pytest
+import torch
+from tokenworlds.nets.optimisers import LaProp, Optimiser
+from torch import nn
+
+
+def test_laprop_follows_its_equations() -> None:
+    weight = nn.Parameter(torch.tensor([1.0, -2.0], dtype=torch.float64))
+    optimizer = LaProp([weight], lr=0.1, betas=(0.9, 0.99), eps=1e-8)
+    expected, momentum, square = weight.detach().clone(), torch.zeros(2), torch.zeros(2)
+    for step, gradient in enumerate(([1.0, -4.0], [0.5, 2.0], [-3.0, 0.0]), start=1):
+        g = torch.tensor(gradient, dtype=torch.float64)
+        weight.grad = g.clone()
+        optimizer.step()
+        square = 0.99 * square + 0.01 * g**2
+        normalised = g / ((square / (1 - 0.99**step)).sqrt() + 1e-8)
+        momentum = 0.9 * momentum + 0.1 * 0.1 * normalised
+        expected = expected - momentum / (1 - 0.9**step)
+    torch.testing.assert_close(weight.detach(), expected)
+
+
+def linear(rate: float = 0.1, **choices: object) -> tuple[nn.Linear, Optimiser]:
+    torch.manual_seed(0)
+    module = nn.Linear(3, 1)
+    config = Optimiser.Config(rate=rate, warm_up=1, **choices)  # type: ignore[arg-type]
+    return module, config.build(module=module)
+
+
+@pytest.mark.parametrize("kind", ["laprop", "adam"])
+def test_descends(kind: str) -> None:
+    module, optimiser = linear(kind=kind, epsilon=1e-8)
+    x = torch.randn(64, 3)
+    target = x @ torch.tensor([[1.0], [-2.0], [0.5]])
+    for _ in range(300):
+        optimiser.step((module(x) - target).square().mean())
+    assert (module(x) - target).square().mean() < 1e-2
+
+
+def test_a_gradient_that_is_not_finite_moves_nothing() -> None:
+    module, optimiser = linear()
+    before = module.weight.detach().clone()
+    with pytest.raises(FloatingPointError, match="nan"):
+        optimiser.step(module(torch.full((1, 3), float("nan"))).sum())
+    assert torch.equal(module.weight, before)
+    assert optimiser.updates == 0
+
+
+def test_warm_up_is_linear() -> None:
+    module, optimiser = linear(rate=1.0)
+    object.__setattr__(optimiser, "config", Optimiser.Config(rate=1.0, warm_up=4))
+    rates = []
+    for _ in range(6):
+        optimiser.step(module(torch.ones(1, 3)).sum())
+        rates.append(optimiser.optimizer.param_groups[0]["lr"])
+    assert rates == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
+
+
+def test_parts_have_rates_of_their_own() -> None:
+    module = nn.ModuleDict({"tokenizer": nn.Linear(1, 1), "rest": nn.Linear(1, 1)})
+    config = Optimiser.Config(rate=1e-3, rates={"tokenizer": 1e-1}, warm_up=1)
+    optimiser = config.build(module=module)
+    rates = {
+        name: group["lr"]
+        for group in optimiser.optimizer.param_groups
+        for name, parameter in module.named_parameters()
+        if any(parameter is member for member in group["params"])
+    }
+    assert rates == {
+        "tokenizer.weight": 1e-1,
+        "tokenizer.bias": 1e-1,
+        "rest.weight": 1e-3,
+        "rest.bias": 1e-3,
+    }
+
+
+@pytest.mark.parametrize("kind", ["laprop", "adam"])
+def test_goes_on_from_its_state_to_the_bit(kind: str) -> None:
+    module, optimiser = linear(kind=kind)
+    x = torch.randn(8, 3)
+    for _ in range(3):
+        optimiser.step(module(x).square().mean())
+    copy, resumed = linear(kind=kind)
+    copy.load_state_dict(module.state_dict())
+    resumed.restore(optimiser.state())
+    for _ in range(3):
+        optimiser.step(module(x).square().mean())
+        resumed.step(copy(x).square().mean())
+    assert torch.equal(module.weight, copy.weight)
+    assert torch.equal(module.bias, copy.bias)
