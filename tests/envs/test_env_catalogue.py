@@ -65,10 +65,6 @@ def test_a_missing_extra_is_named_and_specs_can_still_be_read(
     monkeypatch.setitem(sys.modules, package, None)
     assert not {family.name: family.installed for family in describe()}[extra]
     spec = EnvSpec(name)
-    if package == "minatar":
-        from tokenworlds.envs.minatar import environment_class
-
-        environment_class.cache_clear()
     with pytest.raises(UserError, match=rf"pip install 'tokenworlds\[{extra}\]'"):
         spec.make()
 

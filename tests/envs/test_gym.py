@@ -46,7 +46,10 @@ BLACK = np.zeros((10, 20, 3), np.uint8)
 
 
 def open_small(action_space: spaces.Space[Any], picture: Any = BLACK) -> Gym:
-    gymnasium.register("Small-v0", Small, kwargs={"action_space": action_space, "picture": picture})
+    def create(**given: Any) -> Small:
+        return Small(action_space, picture, **given)
+
+    gymnasium.register("Small-v0", create)
     return Gym("Small-v0", size=8)
 
 

@@ -11,7 +11,7 @@ from tokenworlds.core.protocols import Env
 from tokenworlds.envs.catch import BALL, CELLS, PADDLE, Catch
 from tokenworlds.envs.steer import DOT, TARGET, Steer
 
-Policy = Callable[[NDArray[Any]], NDArray[Any]]
+Policy = Callable[[NDArray[Any]], Any]
 
 
 def play(env: Env, seed: int, policy: Policy) -> tuple[float, int]:
@@ -28,7 +28,7 @@ def play(env: Env, seed: int, policy: Policy) -> tuple[float, int]:
 def column(frame: NDArray[Any], colour: tuple[int, int, int]) -> int:
     """The column of the board in which a colour is seen."""
     pixel = int(np.argwhere((frame == colour).all(axis=-1))[0, 1])
-    return pixel * CELLS // frame.shape[1]
+    return pixel * CELLS // int(frame.shape[1])
 
 
 def chase(frame: NDArray[Any]) -> NDArray[Any]:
@@ -38,8 +38,8 @@ def chase(frame: NDArray[Any]) -> NDArray[Any]:
 
 def centre(frame: NDArray[Any], colour: tuple[int, int, int]) -> NDArray[np.float64]:
     """Where a colour is seen, on the plane from -1 to 1."""
-    pixels = np.argwhere((frame == colour).all(axis=-1))[:, ::-1]
-    return (pixels.mean(axis=0) + 0.5) * 2 / len(frame) - 1
+    rows, columns = np.nonzero((frame == colour).all(axis=-1))
+    return (np.array([columns.mean(), rows.mean()]) + 0.5) * 2 / len(frame) - 1
 
 
 def test_catching_every_ball_from_pixels_scores_the_best_return_exactly() -> None:
@@ -63,9 +63,9 @@ def test_the_widest_gaps_occur_and_are_reachable() -> None:
 def test_play_without_looking_catches_one_ball_in_eight() -> None:
     env = Catch(size=8)
     generator = np.random.default_rng(0)
-    scores = [play(env, seed, lambda _: generator.integers(3))[0] for seed in range(4000)]
-    # Mean 1/8 - 7/8; four standard errors of 4000 games are 0.042.
-    assert np.mean(scores) == pytest.approx(-0.75, abs=0.042)
+    scores = [play(env, seed, lambda _: generator.integers(3))[0] for seed in range(1500)]
+    # Mean 1/8 - 7/8; four standard errors of 1500 games are 0.068.
+    assert np.mean(scores) == pytest.approx(-0.75, abs=0.068)
 
 
 def test_catch_rewards_only_the_landing() -> None:
@@ -87,7 +87,7 @@ def steer_straight(frame: NDArray[Any]) -> NDArray[Any]:
     way = centre(frame, TARGET) - centre(frame, DOT)
     if np.abs(way).max() < 0.05:
         return np.zeros(2, np.float32)
-    return (way / max(0.1, np.abs(way).max())).astype(np.float32)
+    return np.asarray(way / max(0.1, np.abs(way).max()), np.float32)
 
 
 def test_steering_straight_from_pixels_scores_close_to_the_best_return() -> None:

@@ -1,8 +1,9 @@
 """Moving averages."""
 
 import torch
-from tokenworlds.nets.averages import ReturnRange, move_towards, slow_copy
 from torch import nn
+
+from tokenworlds.nets.averages import ReturnRange, move_towards, slow_copy
 
 
 def test_slow_copy_moves_by_its_share_and_is_not_trained() -> None:

@@ -1,12 +1,13 @@
 """The codebook: nearest neighbours, moving averages, revival."""
 
 import torch
+
 from tokenworlds.nets.codebook import Codebook
 
 
 def seeded(**choices: float) -> Codebook:
     torch.manual_seed(0)
-    codebook = Codebook.Config(codes=4, width=2, **choices).build()  # type: ignore[arg-type]
+    codebook = Codebook.Config(codes=4, width=2, **choices).build()
     codebook.vectors.copy_(torch.tensor([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0], [10.0, 10.0]]))
     codebook.sums.copy_(codebook.vectors)
     codebook.seeded.fill_(True)

@@ -2,8 +2,9 @@
 
 import pytest
 import torch
-from tokenworlds.nets.optimisers import LaProp, Optimiser
 from torch import nn
+
+from tokenworlds.nets.optimisers import LaProp, Optimiser
 
 
 def test_laprop_follows_its_equations() -> None:

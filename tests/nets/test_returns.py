@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from tokenworlds.nets.returns import lambda_return, survival
 
 

@@ -1,6 +1,5 @@
 """MinAtar (Young and Tian, 2019): five small games, drawn in colours."""
 
-import functools
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -58,6 +57,7 @@ class MinAtar(Game):
     ) -> None:
         self._game = canonical_game(game)
         self._protocol = protocol
+        self._environment_class = environment_class()
         self._environment = self._new_environment()
         self._actions = self._environment.minimal_action_set()
         super().__init__(
@@ -84,7 +84,7 @@ class MinAtar(Game):
         return draw(self._environment.state(), self.frame_shape.height)
 
     def _new_environment(self) -> Any:
-        return environment_class()(self._game, sticky_action_prob=self._protocol.sticky)
+        return self._environment_class(self._game, sticky_action_prob=self._protocol.sticky)
 
 
 def draw(cells: Bool[np.ndarray, "H W C"], size: int) -> UInt8[np.ndarray, "_ _ 3"]:
@@ -96,7 +96,6 @@ def draw(cells: Bool[np.ndarray, "H W C"], size: int) -> UInt8[np.ndarray, "_ _ 
     return board.take(index, axis=0).take(index, axis=1)
 
 
-@functools.cache
 def environment_class() -> Any:
     """MinAtar's wrapper; its lament about missing plotting packages is not passed on."""
     root, silence = logging.getLogger(), logging.NullHandler()

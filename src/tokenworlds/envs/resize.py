@@ -22,7 +22,8 @@ def resize_area(
     flat = frame.reshape(rows, columns * channels)
     sums = _weigh(_weigh(flat, row, row_weight[..., None], axis=0), column, weight, axis=1)
     area = sums.dtype.type(row_length * length)
-    return ((sums + area // 2) // area).astype(np.uint8).reshape(height, width, channels)
+    mean: NDArray[np.uint8] = ((sums + area // 2) // area).astype(np.uint8)
+    return mean.reshape(height, width, channels)
 
 
 def _weigh(
@@ -32,7 +33,7 @@ def _weigh(
     axis: int,
 ) -> NDArray[np.unsignedinteger]:
     """Weighted sums of the inputs under each output, one tap after the other."""
-    sums = image.take(index[0], axis) * weight[0]
+    sums: NDArray[np.unsignedinteger] = image.take(index[0], axis) * weight[0]
     for source, factor in zip(index[1:], weight[1:], strict=True):
         sums += image.take(source, axis) * factor
     return sums

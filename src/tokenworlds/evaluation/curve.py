@@ -10,9 +10,10 @@ import numpy as np
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from tokenworlds.evaluation.pictures import LIGHT, Theme, figure_bytes
+from tokenworlds.evaluation.pictures import LIGHT, Theme, figure_bytes, minus
 from tokenworlds.evaluation.results import Result, replace_file
 
 Event = Mapping[str, Any]
@@ -84,8 +85,20 @@ def curve_png(
     theme: Theme = LIGHT,
 ) -> bytes:
     """The picture that `write_curve` writes."""
-    figure = Figure(figsize=(8, 4.5), dpi=200, facecolor=theme.background, layout="constrained")
-    figure.get_layout_engine().set(rect=(0.015, 0.02, 0.97, 0.96))  # type: ignore[union-attr]
+    return figure_bytes(curve_figure(events, title, best, random, final, theme))
+
+
+def curve_figure(
+    events: Sequence[Event],
+    title: str,
+    best: float | None,
+    random: float | None,
+    final: Result | None,
+    theme: Theme,
+) -> Figure:
+    """The figure itself, not tied to any state of matplotlib."""
+    layout = ConstrainedLayoutEngine(rect=(0.015, 0.02, 0.97, 0.96))
+    figure = Figure(figsize=(8, 4.5), dpi=200, facecolor=theme.background, layout=layout)
     axes = figure.add_subplot()
     draw_training(axes, select(events, TRAINING), theme)
     draw_evaluation(axes, select(events, EVALUATION), final, theme)
@@ -96,7 +109,7 @@ def curve_png(
     axes.set_ylabel("return", color=theme.muted, fontsize=11)
     axes.set_title(title, loc="left", color=theme.text, fontsize=14, fontweight="bold", pad=34)
     add_legend(axes, theme)
-    return figure_bytes(figure)
+    return figure
 
 
 def draw_training(axes: Axes, points: Points, theme: Theme) -> None:
@@ -117,10 +130,10 @@ def draw_evaluation(axes: Axes, points: Points, final: Result | None, theme: The
         style |= {"lw": 2.4, "zorder": 3, "clip_on": False}
         axes.plot(steps, values, marker="o", ms=7, label="evaluation", **style)
     if final is not None:
-        label = f"{final.score.episodes} final episodes: {final.score}"
+        label = minus(f"{final.score.episodes} final episodes: {final.score}")
         axes.plot(steps[-1:], values[-1:], marker="D", ms=10, ls="none", label=label, **style)
-        bar = {"fmt": "none", "capsize": 6, "lw": 2, "zorder": 3, "clip_on": False}
-        axes.errorbar(steps[-1:], values[-1:], final.score.error or 0.0, ecolor=theme.strong, **bar)
+        bar: dict[str, Any] = {"ecolor": theme.strong, "fmt": "none", "capsize": 6, "lw": 2}
+        axes.errorbar(steps[-1:], values[-1:], final.score.error or 0.0, clip_on=False, **bar)
 
 
 def draw_mark(axes: Axes, name: str, value: float | None, colour: str, theme: Theme) -> None:
@@ -128,30 +141,30 @@ def draw_mark(axes: Axes, name: str, value: float | None, colour: str, theme: Th
     if value is None:
         return
     axes.axhline(value, color=colour, lw=1.6, ls=(0, (4, 3)), zorder=2)
-    place = {"xy": (1, value), "xycoords": axes.get_yaxis_transform(), "va": "center"}
-    offset = {"xytext": (8, 0), "textcoords": "offset points", "annotation_clip": False}
-    text = f"{name}\n{value:.4g}".replace("-", "\N{MINUS SIGN}")
-    axes.annotate(text, color=colour, fontsize=10, **place, **offset)
+    place: dict[str, Any] = {"xy": (1, value), "xycoords": axes.get_yaxis_transform()}
+    offset: dict[str, Any] = {"xytext": (8, 0), "textcoords": "offset points", "va": "center"}
+    axes.annotate(minus(f"{name}\n{value:.4g}"), color=colour, fontsize=10, **place, **offset)
 
 
-def dress(axes: Axes, theme: Theme) -> None:
+def dress(axes: Axes, theme: Theme, ticks: int = 6) -> None:
     """Quiet axes: lines for the values only, no frame, steps as 2k."""
     axes.set_facecolor(theme.background)
     axes.grid(axis="y", color=theme.grid, lw=0.8)
     axes.set_axisbelow(True)
-    axes.tick_params(colors=theme.muted, length=0, labelsize=10)
+    axes.tick_params(which="both", colors=theme.muted, length=0, labelsize=10)
     axes.spines[["top", "left", "right"]].set_visible(False)
     axes.spines["bottom"].set_color(theme.grid)
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=ticks, integer=True, steps=[1, 2, 5, 10]))
 
 
 def add_legend(axes: Axes, theme: Theme) -> None:
     """Names of the curves in a row above them, or a word if there is none."""
     if axes.get_legend_handles_labels()[0]:
         axes.set_xlim(left=0)
-        place = {"loc": "lower left", "bbox_to_anchor": (-0.01, 1.0), "ncols": 3}
-        axes.legend(**place, frameon=False, labelcolor=theme.text, fontsize=10.5, borderpad=0.2)
+        place: dict[str, Any] = {"bbox_to_anchor": (-0.01, 1.0), "ncols": 3, "borderpad": 0.2}
+        look: dict[str, Any] = {"frameon": False, "labelcolor": theme.text, "fontsize": 10.5}
+        axes.legend(loc="lower left", **place, **look)
     else:
-        place = {"transform": axes.transAxes, "ha": "center", "color": theme.muted}
-        axes.text(0.5, 0.5, "no episode is over yet", **place)
+        word = "no episode is over yet"
+        axes.text(0.5, 0.5, word, transform=axes.transAxes, ha="center", color=theme.muted)

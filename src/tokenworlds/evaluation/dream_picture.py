@@ -1,7 +1,6 @@
 """A picture of a dream: what happened, how the codes hold it, and how the world went on alone."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +9,13 @@ from PIL import Image, ImageDraw
 from torch import Generator
 
 from tokenworlds.core.types import Segment
+from tokenworlds.evaluation.dream_layout import Layout
 from tokenworlds.evaluation.dream_rows import DreamRows, Stretch, dream_rows
-from tokenworlds.evaluation.pictures import LIGHT, Theme, code_colours, font, image_bytes
+from tokenworlds.evaluation.pictures import LIGHT, Theme, code_colours, font, image_bytes, minus
 from tokenworlds.evaluation.player import Player
 from tokenworlds.evaluation.results import replace_file
 
-CELL = 128
-"""About how many pixels a frame takes; it is enlarged by a whole number."""
-NOTABLE = 0.05
+NOTABLE = 0.1
 """Rewards smaller than this share of the largest are not worth a word."""
 
 
@@ -35,85 +33,6 @@ def write_dream(
     return replace_file(path, image_bytes(draw_dream(rows, theme)))
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Where things stand, in pixels: rows of a segment are panels, its kinds of frame lines."""
-
-    steps: int
-    breaks: tuple[int, ...]
-    panels: int
-    lines: int
-    rewards: bool
-    factor: int
-    height: int
-    width: int
-
-    @classmethod
-    def of(cls, rows: DreamRows) -> "Layout":
-        """The layout that rows ask for."""
-        panels, steps, height, width, _ = rows.real.shape
-        factor = max(1, round(CELL / max(height, width)))
-        rewards = bool(np.any(np.abs(rows.reward) > 0))
-        size = {"factor": factor, "height": height * factor, "width": width * factor}
-        breaks = tuple({time for part in rows.stretches for time in (part.begin, part.dream)})
-        return cls(steps, breaks, panels, len(kinds(rows)), rewards, **size)
-
-    @property
-    def gap(self) -> int:
-        """Between frames."""
-        return self.width // 16
-
-    @property
-    def text(self) -> int:
-        """Size of letters: readable when the picture is as wide as a page."""
-        return min(max(self.steps * self.width // 56, 14), 40)
-
-    @property
-    def left(self) -> int:
-        """Width of the names at the left."""
-        return int(font(self.text).getlength("reconstruction")) + 2 * self.text
-
-    @property
-    def panel(self) -> int:
-        """Height of a panel with the space after it."""
-        strips = 2 if self.rewards else 0
-        return self.top + self.lines * (self.height + self.gap) + (strips + 1) * self.strip
-
-    @property
-    def top(self) -> int:
-        """Height of a panel's heading."""
-        return 2 * self.text
-
-    @property
-    def strip(self) -> int:
-        """Height of a line of numbers."""
-        return int(1.5 * self.text)
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Width and height of the picture."""
-        return self.span(0, self.steps)[1] + self.text, self.panels * self.panel + self.text
-
-    def x(self, time: int) -> int:
-        """Left edge of a step; where something begins there is more space before it."""
-        wider = sum(1 for each in self.breaks if 0 < each <= time)
-        return self.left + time * (self.width + self.gap) + wider * 2 * self.gap
-
-    def span(self, begin: int, end: int) -> tuple[int, int]:
-        """Left edge of a step and right edge of the one before `end`."""
-        return self.x(begin), self.x(end - 1) + self.width
-
-    def y(self, panel: int, line: int) -> int:
-        """Upper edge of a line of frames; the strips of numbers come after the last line."""
-        return self.text + panel * self.panel + self.top + line * (self.height + self.gap)
-
-
-def kinds(rows: DreamRows) -> list[str]:
-    """The lines of a panel."""
-    codes = ["reconstruction", "codes"] if rows.tiles is not None else []
-    return ["real", *codes, "dream"]
-
-
 def draw_dream(rows: DreamRows, theme: Theme = LIGHT) -> Image.Image:
     """Time across; a panel for each row."""
     layout = Layout.of(rows)
@@ -122,17 +41,19 @@ def draw_dream(rows: DreamRows, theme: Theme = LIGHT) -> Image.Image:
     for stretch in rows.stretches:
         draw_stretch(pen, layout, stretch, theme)
     for panel in range(layout.panels):
-        for line, kind in enumerate(kinds(rows)):
+        for line, kind in enumerate(rows.kinds):
             draw_name(pen, layout, layout.y(panel, line) + layout.height // 2, kind, theme)
         if layout.rewards:
             draw_rewards(pen, layout, rows, panel, theme)
-    for place, cell in cells(rows, layout, theme):
-        image.paste(Image.fromarray(cell), place)
+    for (x, y), cell in cells(rows, layout, theme):
+        image.paste(Image.fromarray(cell), (x, y))
+        edge = (x - 1, y - 1, x + layout.width, y + layout.height)
+        pen.rectangle(edge, outline=theme.grid)
     return image
 
 
 def draw_stretch(pen: ImageDraw.ImageDraw, layout: Layout, stretch: Stretch, theme: Theme) -> None:
-    """Headings over what was given and over what was dreamt, which stands on a ground of its own."""
+    """What was seen and what was dreamt under headings, the dream on a ground of its own."""
     top = layout.y(stretch.row, 0)
     bottom = layout.y(stretch.row, layout.lines)
     if stretch.dream < stretch.end:
@@ -184,7 +105,13 @@ def draw_rewards(
         for time, value in enumerate(values[panel]):
             if abs(value) >= least:
                 place = (layout.x(time) + layout.width // 2, y)
-                pen.text(place, f"{value:+.3g}", font=font(layout.text), fill=colour, anchor="mm")
+                pen.text(place, signed(value), colour, font(layout.text), anchor="mm")
+
+
+def signed(value: float) -> str:
+    """A reward in few letters."""
+    short = f"{value:+.2f}".rstrip("0").rstrip(".") if abs(value) < 10 else f"{value:+.0f}"
+    return minus(short)
 
 
 def cells(
@@ -193,23 +120,23 @@ def cells(
     """Every enlarged frame with its place; padding has none."""
     for stretch in rows.stretches:
         for time in range(stretch.begin, stretch.end):
-            for line, kind in enumerate(kinds(rows)):
-                cell = draw_cell(rows, kind, (stretch.row, time), layout, theme)
+            for line, kind in enumerate(rows.kinds):
+                cell = draw_cell(rows, kind, (stretch.row, time), layout.factor, theme)
                 if kind == "dream" and time < stretch.dream:
                     cell = fade(cell, theme)
                 yield (layout.x(time), layout.y(stretch.row, line)), cell
 
 
 def draw_cell(
-    rows: DreamRows, kind: str, at: tuple[int, int], layout: Layout, theme: Theme
+    rows: DreamRows, kind: str, at: tuple[int, int], factor: int, theme: Theme
 ) -> UInt8[np.ndarray, "H W 3"]:
-    """One frame, or the codes of one, as large as the layout has it."""
-    if kind == "codes":
-        assert rows.tiles is not None
-        return draw_tiles(rows.tiles[at], rows.vocabulary, (layout.height, layout.width), theme)
-    frame = getattr(rows, kind)[at]
+    """One frame enlarged, or the codes of one as large."""
+    if kind == "codes" and rows.coded:
+        height, width = (factor * side for side in rows.real.shape[2:4])
+        return draw_tiles(rows.coded.tiles[at], rows.coded.vocabulary, (height, width), theme)
+    frame = getattr(rows.coded if kind == "reconstruction" else rows, kind)[at]
     frame = frame if frame.shape[-1] == 3 else frame[..., :1].repeat(3, axis=-1)
-    return enlarge(frame, layout.factor)
+    return enlarge(frame, factor)
 
 
 def draw_tiles(
@@ -242,6 +169,6 @@ def rule(squares: UInt8[np.ndarray, "H W 3"], factor: int) -> UInt8[np.ndarray, 
 
 
 def fade(cell: UInt8[np.ndarray, "H W 3"], theme: Theme) -> UInt8[np.ndarray, "H W 3"]:
-    """Halfway to the background."""
+    """Most of the way to the background."""
     image = Image.fromarray(cell)
     return np.asarray(Image.blend(Image.new("RGB", image.size, theme.background), image, 0.35))

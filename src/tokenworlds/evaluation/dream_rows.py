@@ -36,12 +36,20 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
+class Coded:
+    """Frames as codes hold them, and the codes on a grid, with -1 where it has places to spare."""
+
+    reconstruction: Frames
+    tiles: Int[np.ndarray, "B T h w"]
+    vocabulary: int
+
+
+@dataclass(frozen=True, slots=True)
 class DreamRows:
     """Frames by row and time; `dream` holds the real frames where nothing was dreamt.
 
-    `tiles` are the codes laid out on a grid, -1 where the grid has more places than codes. A
-    world without a tokenizer has neither them nor a reconstruction. `dreamt_reward` is what the
-    dream expected of the action of a step, not a number where the step was not dreamt on from.
+    `dreamt_reward` is what the dream expected of the action of a step, not a number where the
+    dream had not begun. A world without a tokenizer has no codes to show.
     """
 
     real: Frames
@@ -49,9 +57,12 @@ class DreamRows:
     reward: Float[np.ndarray, "B T"]
     dreamt_reward: Float[np.ndarray, "B T"]
     stretches: tuple[Stretch, ...]
-    reconstruction: Frames | None = None
-    tiles: Int[np.ndarray, "B T h w"] | None = None
-    vocabulary: int = 0
+    coded: Coded | None = None
+
+    @property
+    def kinds(self) -> list[str]:
+        """The lines of a picture, from above."""
+        return ["real", *(["reconstruction", "codes"] if self.coded else []), "dream"]
 
 
 @torch.no_grad()
@@ -74,9 +85,9 @@ def dream_rows(
         dream[stretch.row, stretch.dream : stretch.end] = to_bytes(frames)
         reward[stretch.row, stretch.dream - 1 : stretch.end] = rewards.cpu().numpy()
     tokenizer = getattr(player.world, "tokenizer", None)
-    pictured = picture_codes(tokenizer, segment) if isinstance(tokenizer, Tokenizer) else {}
+    coded = through_codes(tokenizer, segment) if isinstance(tokenizer, Tokenizer) else None
     recorded = segment.reward.double().cpu().numpy()
-    return DreamRows(real, dream, recorded, reward, stretches, **pictured)
+    return DreamRows(real, dream, recorded, reward, stretches, coded)
 
 
 def find_stretches(
@@ -114,15 +125,12 @@ def cut(segment: Segment, row: int, begin: int, end: int) -> Segment:
     return map_tensors(lambda part: part[row : row + 1, begin:end], segment)
 
 
-def picture_codes(tokenizer: Tokenizer, segment: Segment) -> dict[str, object]:
-    """The frames as their codes hold them, and the codes themselves."""
+def through_codes(tokenizer: Tokenizer, segment: Segment) -> Coded:
+    """The frames of a segment, encoded and decoded."""
     index = tokenizer.encode(to_frames(segment.frame)).index
     decoded = tokenizer.decode(tokenizer.look_up(index))
-    return {
-        "reconstruction": to_bytes(decoded),
-        "tiles": lay_out(index.cpu().numpy(), getattr(tokenizer, "grid", None)),
-        "vocabulary": tokenizer.vocabulary,
-    }
+    tiles = lay_out(index.cpu().numpy(), getattr(tokenizer, "grid", None))
+    return Coded(to_bytes(decoded), tiles, tokenizer.vocabulary)
 
 
 def lay_out(
@@ -146,7 +154,7 @@ def to_bytes(frames: Float[Tensor, "*rest C H W"]) -> UInt8[np.ndarray, "*rest H
 def choose_segment(
     store: ReplayStore, *, count: int, length: int, generator: np.random.Generator
 ) -> Segment:
-    """Windows of the later half of replay, moved back to where their episode opens if that is near."""
+    """Windows of the later half of replay, moved back to the opening of their episode if near."""
     windows = Windows.of(store, length)
     stream = generator.integers(windows.streams, size=count)
     time = generator.integers(windows.starts // 2, windows.starts, size=count)

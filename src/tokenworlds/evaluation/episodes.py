@@ -14,6 +14,16 @@ from tokenworlds.envs.vector import VectorEnv
 from tokenworlds.evaluation.player import Player
 
 Act = Callable[[Tensor, Tensor], Tensor]
+Stop = Callable[[], bool]
+
+
+class EvaluationStopped(Exception):
+    """The games were given up because somebody asked to stop."""
+
+
+def never() -> bool:
+    """Nobody asks to stop."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +35,33 @@ class Episode:
 
 
 def evaluate(
-    player: Player, env: EnvSpec, *, episodes: int, seed: int, greedy: bool, streams: int = 16
+    player: Player,
+    env: EnvSpec,
+    *,
+    episodes: int,
+    seed: int,
+    greedy: bool,
+    streams: int = 16,
+    should_stop: Stop = never,
 ) -> list[Episode]:
     """Let a player play; the seed fixes the games and the player's choices."""
     with VectorEnv(env, streams=min(streams, episodes), seed=seed, evaluation=True) as envs:
-        return play(envs, player_act(player, len(envs), seed, greedy), episodes)
+        act = player_act(player, len(envs), seed, greedy)
+        return play(envs, act, episodes, should_stop)
 
 
-def evaluate_random(env: EnvSpec, *, episodes: int, seed: int, streams: int = 16) -> list[Episode]:
+def evaluate_random(
+    env: EnvSpec, *, episodes: int, seed: int, streams: int = 16, should_stop: Stop = never
+) -> list[Episode]:
     """The same games played without a thought, to compare with."""
     with VectorEnv(env, streams=min(streams, episodes), seed=seed, evaluation=True) as envs:
         generator = torch_generator(seed, "evaluation")
         space, count = envs.action_space, len(envs)
-        return play(envs, lambda frame, first: random_actions(space, count, generator), episodes)
+
+        def act(frame: Tensor, first: Tensor) -> Tensor:
+            return random_actions(space, count, generator)
+
+        return play(envs, act, episodes, should_stop)
 
 
 def player_act(player: Player, streams: int, seed: int, greedy: bool) -> Act:
@@ -53,14 +77,16 @@ def player_act(player: Player, streams: int, seed: int, greedy: bool) -> Act:
     return act
 
 
-def play(envs: VectorEnv, act: Act, episodes: int) -> list[Episode]:
-    """Play until every stream has finished its share.
+def play(envs: VectorEnv, act: Act, episodes: int, should_stop: Stop = never) -> list[Episode]:
+    """Play until every stream has finished its share; raises `EvaluationStopped` if asked to stop.
 
     Shares are fixed beforehand: taking the first games to finish would favour short ones.
     """
     shares = np.array([len(part) for part in np.array_split(np.arange(episodes), len(envs))])
     finished: list[list[Episode]] = [[] for _ in shares]
     while any(len(games) < share for games, share in zip(finished, shares, strict=True)):
+        if should_stop():
+            raise EvaluationStopped
         action = act(torch.from_numpy(envs.frames), torch.from_numpy(envs.first))
         envs.step(action.cpu().numpy())
         for game in envs.finished():

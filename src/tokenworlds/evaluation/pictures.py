@@ -70,6 +70,11 @@ def data_uri(png: bytes) -> str:
     return f"data:image/png;base64,{base64.b64encode(png).decode()}"
 
 
+def minus(text: str) -> str:
+    """The same text with its hyphens as the minus signs that they stand for."""
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
 @cache
 def font(size: int) -> ImageFont.FreeTypeFont:
     """The font of the figures, for images."""

@@ -39,10 +39,10 @@ class Ring:
         places = self.places.scatter(1, self.slot[:, None], self.position[:, None])
         return Ring(places, self.position + 1)
 
-    def visible(self, window: int) -> Bool[Tensor, "B 1 1 slots"]:
-        """Which slots the latest step may look at."""
-        near = self.position[:, None] - self.places <= window
-        return rearrange((self.places >= 0) & near, "b s -> b 1 1 s")
+    def visible(self) -> Bool[Tensor, "B 1 1 slots"]:
+        """What the latest step may look at: all that is held, for there are no more slots than
+        steps in a window."""
+        return rearrange(self.places >= 0, "b s -> b 1 1 s")
 
 
 @dataclass(frozen=True, slots=True)

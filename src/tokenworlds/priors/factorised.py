@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
-from tokenworlds.core.types import Codes, Losses
+from tokenworlds.core.types import Codes, Losses, masked_mean
 from tokenworlds.nets.distributions import kl_categorical, mix_uniform, sample_index
 
 
@@ -61,11 +61,10 @@ class Factorised(nn.Module, Component):
     def _metrics(self, prior: Tensor, codes: Codes, mask: Tensor) -> dict[str, Tensor]:
         hit = (prior.argmax(dim=-1) == codes.index).float()
         entropy = -(codes.logits.exp() * codes.logits).sum(dim=-1)
-        counted = mask.sum().clamp_min(1)
         return {
-            "code_accuracy": (hit.mean(dim=-1) * mask).sum() / counted,
-            "frame_accuracy": (hit.amin(dim=-1) * mask).sum() / counted,
-            "posterior_entropy": (entropy.mean(dim=-1) * mask).sum() / counted,
+            "code_accuracy": masked_mean(hit.mean(dim=-1), mask),
+            "frame_accuracy": masked_mean(hit.amin(dim=-1), mask),
+            "posterior_entropy": masked_mean(entropy.mean(dim=-1), mask),
         }
 
     def sample(

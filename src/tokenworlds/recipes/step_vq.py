@@ -3,6 +3,8 @@
 What the paper leaves open is settled in docs/agents/step_vq.md.
 """
 
+from collections.abc import Mapping
+
 from tokenworlds.behaviours.latent_actor_critic import LatentActorCritic
 from tokenworlds.core.config import variant
 from tokenworlds.nets.codebook import Codebook
@@ -17,9 +19,44 @@ from tokenworlds.training.recipe import Evaluation, Housekeeping, Learning, Reci
 from tokenworlds.training.schedule import Interleaved
 from tokenworlds.worlds.latent import Latent
 
+MAMBA = Mamba2.Config(width=512, layers=4, heads=4, state=16, dropout=0.1)
 TRANSFORMER = Transformer.Config(
     width=512, layers=4, heads=8, feedforward=2048, window=128, dropout=0.1
 )
+VECTORS = VQ.Config(
+    filters=(32, 64, 128, 256),
+    strides=(1, 2, 2, 2),
+    kernel=5,
+    codebook=Codebook.Config(codes=64, width=128, decay=0.99),
+)
+CATEGORIES = Categorical.Config(
+    filters=(32, 64, 128, 256, 256),
+    strides=(1, 2, 2, 2, 2),
+    kernel=5,
+    categoricals=32,
+    classes=32,
+)
+LEARNING = {
+    "world": Learning(
+        batch=16,
+        length=128,
+        scales={
+            "reconstruction": 1.0,
+            "commitment": 0.25,
+            "dynamics": 1.0,
+            "representation": 0.1,
+            "reward": 1.0,
+            "ending": 1.0,
+        },
+        optimiser=Optimiser.Config(rate=4e-5, rates={"tokenizer": 1e-4}, clip=1000.0),
+    ),
+    "behaviour": Learning(
+        batch=1024,
+        length=4,
+        scales={"actor": 1.0, "entropy": 3e-4, "critic": 1.0, "slow_critic": 1.0},
+        optimiser=Optimiser.Config(rate=4e-5, clip=100.0),
+    ),
+}
 
 
 def step_vq_m() -> Recipe:
@@ -30,40 +67,15 @@ def step_vq_m() -> Recipe:
         resolution=64,
         streams=1,
         world=Latent.Config(
-            tokenizer=VQ.Config(
-                filters=(32, 64, 128, 256),
-                strides=(1, 2, 2, 2),
-                kernel=5,
-                codebook=Codebook.Config(codes=64, width=128, decay=0.99),
-            ),
-            sequence=Mamba2.Config(width=512, layers=4, heads=4, state=16, dropout=0.1),
+            tokenizer=VECTORS,
+            sequence=MAMBA,
             prior=Factorised.Config(objective="kl", free_bits=1.0, unimix=0.01),
             memory=16,
         ),
         behaviour=LatentActorCritic.Config(
             horizon=16, discount=0.985, trace=0.95, actor=(256, 256), critic=(512, 512)
         ),
-        learning={
-            "world": Learning(
-                batch=16,
-                length=128,
-                scales={
-                    "reconstruction": 1.0,
-                    "commitment": 0.25,
-                    "dynamics": 1.0,
-                    "representation": 0.1,
-                    "reward": 1.0,
-                    "ending": 1.0,
-                },
-                optimiser=Optimiser.Config(rate=4e-5, rates={"tokenizer": 1e-4}, clip=1000.0),
-            ),
-            "behaviour": Learning(
-                batch=1024,
-                length=4,
-                scales={"actor": 1.0, "entropy": 3e-4, "critic": 1.0, "slow_critic": 1.0},
-                optimiser=Optimiser.Config(rate=4e-5, clip=100.0),
-            ),
-        },
+        learning=LEARNING,
         sampler=DynamicFrequency.Config(temperature=10.0, behaviour_temperature=10.0),
         schedule=Interleaved.Config(warm_up=1032, updates={"world": 1.0, "behaviour": 1.0}),
         evaluation=Evaluation(every=1000, episodes=10, final_episodes=10, greedy=True),
@@ -78,11 +90,11 @@ def step_vq_t() -> Recipe:
 
 def step_vq_m_ce() -> Recipe:
     """The ablation of the loss: the codes themselves are the target, and pull nothing back."""
-    base = step_vq_m()
-    scales = dict(base.learning["world"].scales)
-    del scales["representation"]
-    changes = {"world.prior.objective": "cross-entropy", "learning.world.scales": scales}
-    return variant(base, changes)
+    changes = {
+        "world.prior.objective": "cross-entropy",
+        "learning.world.scales": scales_without("representation"),
+    }
+    return variant(step_vq_m(), changes)
 
 
 def step_vq_m_96() -> Recipe:
@@ -109,17 +121,11 @@ def step_vq_iris() -> Recipe:
 
 def cb_m() -> Recipe:
     """The baseline: the flattened map as 32 categoricals of 32 classes, Mamba-2."""
-    base = step_vq_m()
-    scales = dict(base.learning["world"].scales)
-    del scales["commitment"]
-    tokenizer = Categorical.Config(
-        filters=(32, 64, 128, 256, 256),
-        strides=(1, 2, 2, 2, 2),
-        kernel=5,
-        categoricals=32,
-        classes=32,
-    )
-    return variant(base, {"world.tokenizer": tokenizer, "learning.world.scales": scales})
+    changes = {
+        "world.tokenizer": CATEGORIES,
+        "learning.world.scales": scales_without("commitment"),
+    }
+    return variant(step_vq_m(), changes)
 
 
 def cb_t() -> Recipe:
@@ -130,3 +136,9 @@ def cb_t() -> Recipe:
 def cb_m_96() -> Recipe:
     """The baseline on frames of 96x96."""
     return variant(cb_m(), {"resolution": 96})
+
+
+def scales_without(term: str) -> Mapping[str, float]:
+    """The world's loss terms but one."""
+    scales = LEARNING["world"].scales
+    return {name: scale for name, scale in scales.items() if name != term}

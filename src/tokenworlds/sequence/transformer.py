@@ -70,7 +70,7 @@ class Transformer(nn.Module, Component):
         """One step; see the carry for what becomes of the one given in."""
         slot, ring = carry.ring.slot, carry.ring.advance()
         rotation = rotate_to(carry.ring.position, self.size, x.dtype)
-        mask = ring.visible(self.window)
+        mask = ring.visible()
         caches = []
         for block, cache in zip(self.stack(), carry.caches, strict=True):
             y, after = block.attention.step(block.attention_norm(x), rotation, cache, slot, mask)

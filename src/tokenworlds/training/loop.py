@@ -1,16 +1,18 @@
 """The one loop: phases of a schedule, with whatever is due after each."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any, Protocol
 
 from tokenworlds.core.clocks import Every
-from tokenworlds.core.seeding import derive
-from tokenworlds.evaluation.episodes import Episode, evaluate
-from tokenworlds.training.job import Job, metrics_of
+from tokenworlds.envs.atari import PROTOCOLS as ATARI_PROTOCOLS
+from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.evaluation.episodes import Episode, EvaluationStopped, evaluate
+from tokenworlds.training.job import Job
+from tokenworlds.training.judgement import games_seed
 from tokenworlds.training.metrics import Average, MetricsFile
-from tokenworlds.training.pace import Pace
+from tokenworlds.training.pace import EPISODES, Pace
 from tokenworlds.training.run_folder import RunFolder
 from tokenworlds.training.schedule import Phase
 from tokenworlds.training.spec import RunSpec
@@ -51,10 +53,23 @@ class Loop:
         self.metrics = MetricsFile(folder.path)
         self.average = Average()
         self.pace = Pace()
+        self._tended = 0
+        self._saved: int | None = None
+
+    @property
+    def steps(self) -> int:
+        """Agent steps taken."""
+        return self.job.progress.steps
+
+    @property
+    def steps_left(self) -> int:
+        """Agent steps still to take."""
+        return max(self.spec.recipe.steps - self.steps, 0)
 
     def begin(self) -> None:
         """Start from nothing, with a checkpoint to come back to."""
         self.job.replay.clear()
+        self.metrics.cut(0)
         self.save()
 
     def resume(self) -> bool:
@@ -67,80 +82,127 @@ class Loop:
         for text in self.job.restore(found):
             self.screen.note(text)
         self.metrics.cut(found.state["metrics"])
+        self.average.restore(found.state["average"])
+        self._tended = found.state["tended"]
+        self._saved = self.steps
         return True
 
     def run(self, should_stop: Callable[[], bool]) -> Outcome:
-        """Phase after phase."""
+        """Phase after phase; what a stop left undone comes first."""
         schedule = self.spec.recipe.schedule.build()
         phases = schedule.phases(self.job.progress, self.spec.recipe.streams)
-        while self.job.progress.steps < self.spec.recipe.steps:
-            if should_stop():
-                self.save()
-                return Outcome(False, self.job.progress.steps)
-            previous = self.job.progress.steps
+        self._tend(should_stop)
+        while self.steps_left and not should_stop():
             self._work(next(phases))
-            self._upkeep(previous)
+            self._tend(should_stop)
         self.save()
-        return Outcome(True, self.job.progress.steps)
+        return Outcome(not self.steps_left, self.steps)
 
     def _work(self, phase: Phase) -> None:
-        with self.pace.measure("agent_steps", phase.collect * self.spec.recipe.streams):
-            self.average.add(metrics_of(self.job.collect(phase)))
-        for name, count in phase.updates.items():
-            for _ in range(count):
-                with self.pace.measure(f"{name}_updates", 1):
-                    self.average.add(self.job.update(name))
+        streams = self.spec.recipe.streams
+        phase = replace(phase, collect=min(phase.collect, -(-self.steps_left // streams)))
+        if phase.random:
+            return self._collect(phase)
+        with self.pace.learning(phase.collect * streams):
+            self._collect(phase)
+            for name, count in phase.updates.items():
+                self._update(name, count)
 
-    def _upkeep(self, previous: int) -> None:
-        steps, recipe = self.job.progress.steps, self.spec.recipe
-        if Every(recipe.evaluation.every).due(previous, steps) and steps < recipe.steps:
-            self._evaluate()
-        if Every(recipe.housekeeping.log_every).due(previous, steps):
+    def _collect(self, phase: Phase) -> None:
+        with self.pace.measure("agent_steps", phase.collect * self.spec.recipe.streams):
+            finished = self.job.collect(phase)
+        for game in finished:
+            self.average.add({"collect/return": game.score, "collect/length": float(game.length)})
+
+    def _update(self, name: str, count: int) -> None:
+        for _ in range(count):
+            with self.pace.measure(f"{name}_updates", 1):
+                self.average.add(self.job.update(name))
+
+    def _tend(self, should_stop: Callable[[], bool]) -> None:
+        """Evaluate, log and save if due; an evaluation given up is due again after a resume."""
+        recipe = self.spec.recipe
+        try:
+            if self._due(recipe.evaluation.every) and self.steps_left:
+                self._evaluate(should_stop)
+        except EvaluationStopped:
+            return
+        if self._due(recipe.housekeeping.log_every):
             self._log(self.average.take())
-        if Every(recipe.housekeeping.save_every).due(previous, steps):
+        self._tended = self.steps
+        if Every(recipe.housekeeping.save_every).due(self._saved or 0, self.steps):
             self.save()
-        if self.job.progress.updates:
-            self.pace.mark(steps)
-        left = self.pace.seconds_left(max(recipe.steps - steps, 0))
-        self.screen.progress(steps, self.pace.rates(), left)
+        self._show()
+
+    def _due(self, every: int) -> bool:
+        return Every(every).due(self._tended, self.steps)
+
+    def _show(self) -> None:
+        rates, settings = dict(self.pace.rates()), self.spec.recipe.evaluation
+        if "behaviour_updates" in rates:
+            rates["imagined_steps"] = rates["behaviour_updates"] * self._dreamed
+        last = self.spec.recipe.steps - 1
+        to_come = last // settings.every - self.steps // settings.every if settings.every else 0
+        episodes = settings.final_episodes + settings.episodes * max(to_come, 0)
+        left = self.pace.seconds_left(self.steps_left, episodes)
+        self.screen.progress(self.steps, rates, left)
 
     def _log(self, values: Mapping[str, float]) -> None:
         event = {**self.units(), **values}
         self.metrics.write(event)
         self.screen.event(event)
 
+    @property
+    def _dreamed(self) -> int:
+        """Imagined steps of one update of the behaviour."""
+        return self.spec.recipe.learning["behaviour"].batch * self.job.player.behaviour.horizon
+
     def units(self) -> dict[str, int]:
         """How far the run is, in every unit that papers count in."""
-        progress, recipe = self.job.progress, self.spec.recipe
-        dreams = progress.updates.get("behaviour", 0)
-        batch = recipe.learning["behaviour"].batch
+        updates = self.job.progress.updates
         return {
-            "agent_steps": progress.steps,
-            "env_frames": progress.steps * self.job.envs.frame_skip,
-            "gradient_steps": sum(progress.updates.values()),
-            "imagined_steps": dreams * batch * self.job.player.behaviour.horizon,
+            "agent_steps": self.steps,
+            "env_frames": self.steps * frames_per_step(self.spec.env),
+            "gradient_steps": sum(updates.values()),
+            "imagined_steps": updates.get("behaviour", 0) * self._dreamed,
         }
 
-    def _evaluate(self) -> None:
-        settings = self.spec.recipe.evaluation
-        episodes = self.judge(settings.episodes)
+    def _evaluate(self, should_stop: Callable[[], bool]) -> None:
+        count = self.spec.recipe.evaluation.episodes
+        with self.pace.measure(EPISODES, count):
+            episodes = self.judge(count, should_stop)
         values = {"evaluation/return": mean(e.score for e in episodes)}
         self._log({**values, "evaluation/episodes": len(episodes)})
 
-    def judge(self, episodes: int) -> list[Episode]:
+    def judge(
+        self, episodes: int, should_stop: Callable[[], bool] = lambda: False
+    ) -> list[Episode]:
         """Play episodes; the games hang on the run's seed and on how far it is."""
-        seed = derive(self.spec.seed, "evaluation", self.job.progress.steps)
-        greedy = self.spec.recipe.evaluation.greedy
-        return evaluate(self.job.player, self.spec.env, episodes=episodes, seed=seed, greedy=greedy)
+        return evaluate(
+            self.job.player,
+            self.spec.env,
+            episodes=episodes,
+            seed=games_seed(self.spec.seed, self.steps),
+            greedy=self.spec.recipe.evaluation.greedy,
+            should_stop=should_stop,
+        )
 
     def save(self) -> None:
-        """Write a checkpoint."""
-        checkpoint = self.job.checkpoint(metrics=self.metrics.size)
-        keep = self.spec.recipe.housekeeping.keep
-        self.folder.save(self.job.progress.steps, checkpoint, keep)
+        """Write a checkpoint, unless there is one of this very moment."""
+        if self._saved == self.steps:
+            return
+        more = {"metrics": self.metrics.sync(), "average": self.average.state()}
+        checkpoint = self.job.checkpoint(**more, tended=self._tended)
+        self.folder.save(self.steps, checkpoint, self.spec.recipe.housekeeping.keep)
+        self._saved = self.steps
 
     def close(self) -> None:
         """Let go of environments and files."""
         self.job.close()
         self.metrics.close()
         self.folder.unlock()
+
+
+def frames_per_step(env: EnvSpec) -> int:
+    """Raw frames of the emulator that pass in one agent step."""
+    return ATARI_PROTOCOLS[env.protocol].skip if env.name.startswith("atari:") else 1

@@ -10,10 +10,11 @@ from tokenworlds.nets.codebook import Codebook
 def parameter_tree(module: nn.Module) -> dict[str, Any]:
     """Trainable parameters of every component, each with its total; layers are not split up."""
     tree: dict[str, Any] = {"total": count(module)}
+    for name, parameter in module.named_parameters(recurse=False):
+        tree[name] = parameter.numel()
     for name, child in module.named_children():
-        inner = parameter_tree(child) if is_component(child) else count(child)
         if count(child):
-            tree[name] = inner
+            tree[name] = parameter_tree(child) if is_component(child) else count(child)
     return tree
 
 

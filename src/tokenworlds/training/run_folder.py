@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +16,7 @@ from tokenworlds.training.checkpoint import Checkpoint, DamagedCheckpoint
 from tokenworlds.training.machine import describe_machine
 from tokenworlds.training.spec import RunSpec
 
+ASIDE = "damaged-"
 Verify = Callable[[Checkpoint], None]
 Modules = Callable[[str], Mapping[str, ModuleType]]
 
@@ -29,17 +31,26 @@ class RunFolder:
     @staticmethod
     def create(path: Path, spec: RunSpec) -> "RunFolder":
         """A folder for a new run; one that holds a run already is refused."""
-        if (path / "run.json").exists():
+        folder = RunFolder(path)
+        folder.begin(spec)
+        return folder
+
+    def begin(self, spec: RunSpec) -> None:
+        """Lock the folder, made if need be, and write down which run it is for."""
+        self.insist_on_vacancy()
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.lock()
+        self.write_json("run.json", {"run": to_json(spec), "machine": describe_machine()})
+
+    def insist_on_vacancy(self) -> None:
+        """Refuse a folder that holds a run, or anything else that is not a run's."""
+        if (self.path / "run.json").exists():
             raise UserError(
-                f"{path} holds a run already: go on with 'tokenworlds resume {path}', "
+                f"{self.path} holds a run already: go on with 'tokenworlds resume {self.path}', "
                 "or choose another folder with --run"
             )
-        path.mkdir(parents=True, exist_ok=True)
-        folder = RunFolder(path)
-        folder.lock()
-        described = {"run": to_json(spec), "machine": describe_machine()}
-        (path / "run.json").write_text(json.dumps(described, indent=2) + "\n")
-        return folder
+        if self.path.is_dir() and {entry.name for entry in self.path.iterdir()} - {".lock"}:
+            raise UserError(f"{self.path} is not empty: choose another folder with --run")
 
     @staticmethod
     def open(path: Path) -> "RunFolder":
@@ -58,8 +69,15 @@ class RunFolder:
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(f"{self.path / 'run.json'} cannot be read: {error!r}") from error
         spec = from_json(described, modules(name))
-        assert isinstance(spec, RunSpec), type(spec)
+        if not isinstance(spec, RunSpec):
+            raise UserError(f"{self.path / 'run.json'} describes no run")
         return spec
+
+    @property
+    def machine(self) -> dict[str, Any]:
+        """What the run was begun on."""
+        described = json.loads((self.path / "run.json").read_text()).get("machine", {})
+        return dict(described)
 
     def lock(self) -> None:
         """Keep other processes out until this one ends."""
@@ -91,21 +109,43 @@ class RunFolder:
                 return checkpoint, told
             except (DamagedCheckpoint, DamagedReplay) as error:
                 told.append(f"checkpoint {path.name} is damaged and skipped ({error})")
-                # Set aside, or it would be counted among the latest that are kept.
-                path.rename(path.with_name(f"damaged-{path.name}"))
+                self._set_aside(path)
         return None, told
+
+    def _set_aside(self, path: Path) -> None:
+        """Rename a damaged checkpoint, or it would be counted among the latest that are kept.
+
+        Only the process that holds the run may: to another one, a checkpoint that is just being
+        deleted looks damaged too.
+        """
+        if self._lock is not None:
+            aside = path.with_name(f"{ASIDE}{path.name}")
+            shutil.rmtree(aside, ignore_errors=True)
+            path.rename(aside)
+
+    @property
+    def has_checkpoints(self) -> bool:
+        """Whether any was ever written, damaged ones included."""
+        return any(any((self.path / "checkpoints").glob(f"{kind}step-*")) for kind in ("", ASIDE))
+
+    @property
+    def latest_step(self) -> int:
+        """The step of the newest checkpoint by name, whether it verifies or not; 0 if none."""
+        names = [path.name for path in checkpoints.newest_first(self.path / "checkpoints")]
+        return int(names[0].rpartition("-")[2]) if names else 0
 
     def write_json(self, name: str, content: Any) -> Path:
         """A file of results, replaced in one go."""
         partial = self.path / f".partial-{name}"
         partial.write_text(json.dumps(content, indent=2) + "\n")
+        checkpoints.sync(partial)
         return partial.replace(self.path / name)
 
 
 def free_folder(wanted: Path) -> Path:
-    """The folder itself if no run is there yet, else the first free one with a number behind."""
+    """The folder itself if nothing is there yet, else the first free one with a number behind."""
     path, number = wanted, 1
-    while (path / "run.json").exists():
+    while path.exists():
         number += 1
         path = wanted.with_name(f"{wanted.name}-{number}")
     return path

@@ -16,7 +16,16 @@ from torch.nn import functional
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.protocols import Prior, SequenceModel, Tokenizer
 from tokenworlds.core.trees import map_tensors, where_rows
-from tokenworlds.core.types import ActionSpace, Carry, Codes, Dream, FrameShape, Losses, Segment
+from tokenworlds.core.types import (
+    ActionSpace,
+    Carry,
+    Codes,
+    Dream,
+    FrameShape,
+    Losses,
+    Segment,
+    masked_mean,
+)
 from tokenworlds.heads.ending import Ending
 from tokenworlds.heads.reward import Reward
 from tokenworlds.worlds.mixer import Mixer
@@ -89,14 +98,23 @@ class Latent(nn.Module, Component):
         history = self._read(codes, segment)
         foreseen = map_tensors(lambda part: part[:, 1:], codes)
         same_episode = segment.mask[:, 1:] & ~segment.first[:, 1:]
-        reward = self.reward(history).loss(segment.reward)
-        ending = self.ending(history).loss(segment.ending)
         return (
             self.tokenizer.losses(frames, codes, segment.mask)
             | self.prior.losses(history[:, :-1], foreseen, same_episode)
-            | Losses({"reward": reward}, {"reward": segment.mask})
-            | Losses({"ending": ending}, {"ending": segment.mask})
+            | self._outcomes(history, segment)
         )
+
+    def _outcomes(self, history: Float[Tensor, "B T D"], segment: Segment) -> Losses:
+        """Reward and ending of each step, read from what is known after it."""
+        reward, ending = self.reward(history), self.ending(history)
+        missed = (reward.mean - segment.reward).detach().abs()
+        wrong = (ending.mode != segment.ending).float()
+        terms = {"reward": reward.loss(segment.reward), "ending": ending.loss(segment.ending)}
+        metrics = {
+            "reward_error": masked_mean(missed, segment.mask),
+            "ending_error": masked_mean(wrong, segment.mask),
+        }
+        return Losses(terms, dict.fromkeys(terms, segment.mask), metrics)
 
     def _read(self, codes: Codes, segment: Segment) -> Float[Tensor, "B T D"]:
         """h_{t+1} for each step t of the segment: what is known after acting."""

@@ -1,0 +1,115 @@
+"""From what a user said to the description of a run."""
+
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from tokenworlds.core.description import override
+from tokenworlds.core.errors import UserError, unknown
+from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.recipes.catalogue import load
+from tokenworlds.training.recipe import Recipe
+from tokenworlds.training.spec import RunSpec
+
+OWN = "own"
+"""The size of a recipe that lives in a user's own file."""
+BOUNDS = {
+    "steps": 1,
+    "streams": 1,
+    "evaluation.every": 0,
+    "evaluation.episodes": 1,
+    "evaluation.final_episodes": 1,
+    "housekeeping.log_every": 0,
+    "housekeeping.save_every": 0,
+    "housekeeping.keep": 1,
+}
+
+
+def choose_run(
+    *,
+    recipe: str,
+    size: str,
+    env: str,
+    protocol: str,
+    seed: int,
+    steps: int | None,
+    device: str,
+    threads: int | None,
+    assignments: Sequence[Sequence[str]],
+) -> RunSpec:
+    """The run that was asked for."""
+    chosen = choose_recipe(recipe, size, assignments, steps)
+    return RunSpec(
+        recipe_name=stored_name(recipe),
+        size=OWN if is_own(recipe) else size,
+        recipe=chosen,
+        env=EnvSpec(env, protocol, chosen.resolution),
+        seed=seed,
+        threads=threads or torch.get_num_threads(),
+        device=choose_device(device),
+    )
+
+
+def choose_recipe(
+    name: str, size: str, assignments: Sequence[Sequence[str]], steps: int | None = None
+) -> Recipe:
+    """A recipe at a size, with the user's changes."""
+    recipe = load(name, size).recipe
+    if steps is not None:
+        recipe = replace(recipe, steps=steps)
+    recipe = override(recipe, list(itertools.chain.from_iterable(assignments)))
+    for path, value, least in bounded(recipe):
+        if value < least:
+            raise UserError(f"{path} takes a whole number of {least} or more, not {value}")
+    return recipe
+
+
+def bounded(recipe: Recipe) -> Iterator[tuple[str, int, int]]:
+    """Numbers of a recipe that make no sense below a bound: path, value, bound."""
+    for path, least in BOUNDS.items():
+        part, _, field = path.rpartition(".")
+        yield path, getattr(getattr(recipe, part) if part else recipe, field), least
+    for name, learning in recipe.learning.items():
+        yield f"learning.{name}.batch", learning.batch, 1
+        yield f"learning.{name}.length", learning.length, 1
+
+
+def is_own(name: str) -> bool:
+    """Whether a recipe's name points into a user's file."""
+    return ".py:" in name
+
+
+def stored_name(name: str) -> str:
+    """The name by which a run finds its recipe again, from whatever folder it is resumed."""
+    if not is_own(name):
+        return name
+    path, _, function = name.rpartition(":")
+    return f"{os.path.abspath(path)}:{function}"
+
+
+def choose_device(name: str) -> str:
+    """A device that is there; `auto` is the first CUDA device, else the processor."""
+    usable = devices()
+    if name == "auto":
+        return "cuda" if "cuda" in usable else "cpu"
+    if name not in usable:
+        raise unknown("device", name, ["auto", *usable])
+    return name
+
+
+def devices() -> list[str]:
+    """Devices that can be computed on here."""
+    cards = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
+    metal = ["mps"] if torch.backends.mps.is_available() else []
+    return ["cpu", *(["cuda"] if cards else []), *cards, *metal]
+
+
+def default_folder(spec: RunSpec) -> Path:
+    """Where a run goes when no folder is named."""
+    recipe = spec.recipe_name.rpartition(":")[2].replace("_", "-")
+    env = spec.env.name.removeprefix("toy:").replace(":", "-").replace("/", "-")
+    return Path("runs") / f"{recipe}-{env}-s{spec.seed}"

@@ -1,0 +1,49 @@
+"""Kinds of options that several commands share."""
+
+from typing import Annotated, Any
+
+from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
+from tyro.constructors import PrimitiveConstructorSpec
+
+
+def whole_number(least: int) -> PrimitiveConstructorSpec[int | None]:
+    """A number of at least so much, or nothing."""
+
+    def read(words: list[str]) -> int:
+        try:
+            number = int(words[0])
+        except ValueError:
+            number = least - 1
+        if number < least:
+            raise ValueError(f"takes a whole number of {least} or more, not {words[0]!r}")
+        return number
+
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="N",
+        instance_from_str=read,
+        is_instance=lambda value: value is None or isinstance(value, int),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+def unstated(default: str) -> Any:
+    """What help says of an option whose default is not a value."""
+    return arg(help_behavior_hint=f"(default: {default})")
+
+
+SILENT = arg(help_behavior_hint="")
+Run = Annotated[str, Positional, arg(metavar="RUN")]
+Recipe = Annotated[str, Positional, arg(metavar="RECIPE")]
+Env = Annotated[str, arg(metavar="ENV")]
+Size = Annotated[str, arg(metavar="{nano,small,paper}")]
+Seed = Annotated[int, whole_number(0)]
+Count = Annotated[int | None, whole_number(1)]
+Protocol = Annotated[str, unstated("the environment's first"), arg(metavar="NAME")]
+Json = Annotated[bool, FlagCreatePairsOff, SILENT]
+Assignments = Annotated[
+    tuple[tuple[str, ...], ...],
+    UseAppendAction,
+    SILENT,
+    arg(name="set", metavar="PATH=VALUE ..."),
+]

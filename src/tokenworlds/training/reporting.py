@@ -1,0 +1,64 @@
+"""The report of a run that stands in its folder: what was found out about it, gathered."""
+
+from tokenworlds.core.seeding import numpy_generator, torch_generator
+from tokenworlds.envs.catalogue import best_return
+from tokenworlds.evaluation.dream_rows import DreamRows, choose_segment, dream_rows
+from tokenworlds.evaluation.player import Player
+from tokenworlds.evaluation.report import Report, RunFacts, write_report
+from tokenworlds.evaluation.results import FILE, read_result
+from tokenworlds.replay.store import DamagedReplay, ReplayStore
+from tokenworlds.training.judgement import Trained
+from tokenworlds.training.metrics import read_metrics
+from tokenworlds.training.run_folder import RunFolder
+from tokenworlds.training.spec import RunSpec
+
+ROWS = 2
+STEPS = 16
+SEEN = 3
+
+
+def report(folder: RunFolder, spec: RunSpec, player: Player, replay: ReplayStore | None) -> Report:
+    """Write the page and its pictures; without replay there is no dream to show."""
+    env = spec.env
+    return write_report(
+        folder.path,
+        facts=RunFacts(
+            recipe=spec.recipe_name,
+            size=spec.size,
+            env=env.name,
+            protocol=env.protocol,
+            seed=spec.seed,
+            steps=spec.recipe.steps,
+            machine=folder.machine,
+        ),
+        events=read_metrics(folder.path),
+        result=read_result(folder.path / FILE),
+        best=best_return(env.name),
+        dream=None if replay is None else dream(player, replay, spec.seed),
+    )
+
+
+def dream(player: Player, replay: ReplayStore, seed: int) -> DreamRows | None:
+    """Some of the latest steps, and what the world dreams of them; None if there are too few."""
+    length = min(STEPS, replay.length)
+    if length <= SEEN:
+        return None
+    rng = numpy_generator(seed, "report")
+    segment = choose_segment(replay, count=ROWS, length=length, generator=rng)
+    generator = torch_generator(seed, "report", device=player.device.type)
+    return dream_rows(player, segment, horizon=length - SEEN, generator=generator)
+
+
+def reopen_replay(folder: RunFolder, trained: Trained) -> ReplayStore | None:
+    """The replay that a checkpoint goes with; None if it is no longer there."""
+    store = ReplayStore(
+        folder.path / "replay",
+        frame_shape=trained.frame_shape,
+        action_space=trained.player.action_space,
+        streams=trained.replay["layout"]["streams"],
+    )
+    try:
+        store.restore(trained.replay)
+    except DamagedReplay:
+        return None
+    return store

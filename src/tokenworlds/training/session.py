@@ -1,0 +1,119 @@
+"""A run begun, or taken up where it stopped, and judged when its steps are done."""
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tokenworlds.evaluation.episodes import EvaluationStopped
+from tokenworlds.evaluation.player import Player
+from tokenworlds.evaluation.results import FILE, Result, read_result, write_result
+from tokenworlds.replay.store import ReplayStore
+from tokenworlds.training.judgement import judge, load_player, no_checkpoint
+from tokenworlds.training.loop import Loop, Screen
+from tokenworlds.training.machine import describe_machine
+from tokenworlds.training.rehearsal import rehearse, telling_what_does_not_fit
+from tokenworlds.training.run_folder import RunFolder
+from tokenworlds.training.spec import RunSpec
+
+Stop = Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a session ended: with a result and pictures of it, unless it was stopped before."""
+
+    steps: int
+    result: Result | None = None
+    curve: Path | None = None
+    page: Path | None = None
+
+
+def start(spec: RunSpec, folder: RunFolder, screen: Screen, should_stop: Stop) -> Ending:
+    """Train from nothing. What cannot be built leaves no folder behind."""
+    folder.insist_on_vacancy()
+    with telling_what_does_not_fit():
+        loop = Loop(spec, folder, screen)
+        rehearse(loop.job.player, spec.recipe, loop.job.envs.frame_shape)
+    with closing(loop):
+        folder.begin(spec)
+        loop.begin()
+        return train(loop, should_stop)
+
+
+def take_up(spec: RunSpec, folder: RunFolder, screen: Screen, should_stop: Stop) -> Ending:
+    """Go on where the run stopped; one that was killed before its first checkpoint starts anew."""
+    folder.lock()
+    for text in changes(folder.machine, describe_machine()):
+        screen.note(text)
+    with closing(Loop(spec, folder, screen)) as loop:
+        if not folder.has_checkpoints:
+            loop.begin()
+        elif not loop.resume():
+            raise no_checkpoint(folder)
+        return train(loop, should_stop)
+
+
+def train(loop: Loop, should_stop: Stop) -> Ending:
+    """Do the steps that are left, then judge."""
+    outcome = loop.run(should_stop)
+    if not outcome.finished:
+        return Ending(outcome.steps)
+    player, replay = loop.job.player, loop.job.replay
+    result = conclude(loop.folder, loop.spec, player, outcome.steps, should_stop)
+    if result is None:
+        return Ending(outcome.steps)
+    return picture(loop.folder, loop.spec, player, replay, Ending(outcome.steps, result))
+
+
+def conclude(
+    folder: RunFolder, spec: RunSpec, player: Player, steps: int, should_stop: Stop
+) -> Result | None:
+    """Judge a run whose steps are done, unless that has happened already; None if stopped."""
+    found = read_result(folder.path / FILE)
+    if found is not None and found.agent_steps == steps:
+        return found
+    episodes = spec.recipe.evaluation.final_episodes
+    try:
+        result = judge(player, spec, steps, episodes=episodes, should_stop=should_stop)
+    except EvaluationStopped:
+        return None
+    write_result(folder.path / FILE, result)
+    return result
+
+
+def conclude_finished(spec: RunSpec, folder: RunFolder, should_stop: Stop) -> Ending | None:
+    """See to it that a run whose steps are done was judged; None if there are steps to do."""
+    trained = load_player(folder, spec) if folder.latest_step >= spec.recipe.steps else None
+    if trained is None or trained.steps < spec.recipe.steps:
+        return None
+    result = conclude(folder, spec, trained.player, trained.steps, should_stop)
+    if result is None:
+        return Ending(trained.steps)
+    # Imported here because its pictures take a while, which a run should not begin with.
+    from tokenworlds.training.reporting import reopen_replay
+
+    replay = reopen_replay(folder, trained)
+    return picture(folder, spec, trained.player, replay, Ending(trained.steps, result))
+
+
+def picture(
+    folder: RunFolder, spec: RunSpec, player: Player, replay: ReplayStore | None, ending: Ending
+) -> Ending:
+    """Write the report of a run that was judged."""
+    from tokenworlds.training.reporting import report
+
+    written = report(folder, spec, player, replay)
+    return replace(ending, curve=written.curve, page=written.page)
+
+
+def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """A word on each package that is not the one the run was begun with."""
+    had, has = before.get("packages", {}), now["packages"]
+    return [
+        f"begun with {name} {had[name]}, going on with {has.get(name, 'none')}: "
+        "the run may differ from one that was never stopped"
+        for name in had
+        if has.get(name) != had[name]
+    ]

@@ -1,0 +1,113 @@
+"""A game whose frames count: each is one grey level, moved on by the action; and worlds for it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Generator, Tensor, nn
+
+from tokenworlds.core.types import ActionSpace, Dream, FrameShape, Losses, Segment
+from tokenworlds.evaluation.player import Player
+from tokenworlds.recipes.catalogue import load
+
+ACTIONS = ActionSpace(3)
+SIDE = 16
+
+
+@dataclass(frozen=True)
+class Level:
+    feature: Tensor
+    level: Tensor
+
+    @property
+    def frame(self) -> Tensor:
+        return self.level.view(-1, 1, 1, 1).expand(-1, 3, SIDE, SIDE) / 255
+
+
+class CountingWorld(nn.Module):
+    """Knows that an action adds `gain` times itself, and one; rewards are the action."""
+
+    def __init__(self, gain: int = 10) -> None:
+        super().__init__()
+        self.gain = gain
+        self.feature_width = 1
+        self.unused = nn.Parameter(torch.zeros(1))
+
+    def losses(self, segment: Segment) -> Losses:
+        raise NotImplementedError
+
+    def observe(
+        self,
+        frame: Tensor,
+        action: Tensor,
+        reset: Tensor,
+        carry: Any | None,
+        generator: Generator | None = None,
+    ) -> Any:
+        raise NotImplementedError
+
+    def start(self, segment: Segment, steps: int) -> Tensor:
+        return segment.frame[:, -1, 0, 0, 0].float()
+
+    def step(
+        self, carry: Tensor, action: Tensor, generator: Generator | None = None
+    ) -> tuple[Tensor, Dream]:
+        carry = carry + self.gain * action + 1
+        decode = self.view(carry).frame.clone
+        return carry, Dream(carry.unsqueeze(-1), action.float(), torch.zeros(len(carry)), decode)
+
+    def view(self, carry: Tensor) -> Level:
+        return Level(carry.unsqueeze(-1), carry)
+
+
+class Idle(nn.Module):
+    horizon = 1
+
+    def initial(self, batch: int) -> Any:
+        return ()
+
+    def act(
+        self, view: Any, carry: Any, generator: Generator | None, greedy: bool = False
+    ) -> tuple[Tensor, Any]:
+        raise NotImplementedError
+
+    def losses(self, world: Any, start: Any, generator: Generator | None) -> Losses:
+        raise NotImplementedError
+
+
+def counting_player(gain: int = 10) -> Player:
+    return Player(CountingWorld(gain), Idle(), ACTIONS)
+
+
+def recipe_player(name: str) -> Player:
+    """A recipe's own world at its smallest, with fresh weights and small frames."""
+    torch.manual_seed(0)
+    world = load(name, "nano").recipe.world
+    facts = {"frame_shape": FrameShape(SIDE, SIDE), "action_space": ACTIONS}
+    return Player(world.build(**facts), Idle(), ACTIONS).eval()
+
+
+def counting_segment(openings: list[set[int]], steps: int, seed: int = 0) -> Segment:
+    """Rows of the game that begin anew, at another level, where an episode opens."""
+    rng = np.random.default_rng(seed)
+    shape = (len(openings), steps)
+    action = rng.integers(ACTIONS.size, size=shape)
+    level = np.zeros(shape)
+    for row, opens in enumerate(openings):
+        for time in range(steps):
+            fresh = time == 0 or time in opens
+            before = level[row, time - 1] + 10 * action[row, time - 1] + 1
+            level[row, time] = rng.integers(5, 30) if fresh else before
+    first = np.array([[time in opens for time in range(steps)] for opens in openings])
+    frame = np.broadcast_to(level[..., None, None, None], (*shape, SIDE, SIDE, 3))
+    no = torch.zeros(shape, dtype=torch.bool)
+    return Segment(
+        frame=torch.from_numpy(frame.astype(np.uint8)),
+        first=torch.from_numpy(first),
+        action=torch.from_numpy(action),
+        reward=torch.from_numpy(action.astype(np.float32)),
+        ending=no,
+        cutoff=no,
+        mask=~no,
+    )

@@ -1,0 +1,148 @@
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from counting_player import ACTIONS, SIDE, counting_player, counting_segment, recipe_player
+
+from tokenworlds.core.types import FrameShape
+from tokenworlds.evaluation.dream_rows import Stretch, choose_segment, dream_rows, lay_out
+from tokenworlds.replay.store import ReplayStore
+
+
+def test_the_dream_of_a_world_that_knows_the_game_is_the_record() -> None:
+    segment = counting_segment([{0, 5}, set()], steps=8)
+    rows = dream_rows(counting_player(), segment, horizon=6, generator=None)
+    np.testing.assert_array_equal(rows.real, segment.frame.numpy())
+    np.testing.assert_array_equal(rows.dream, rows.real)
+    np.testing.assert_array_equal(rows.dreamt_reward[0, 1:5], rows.reward[0, 1:5])
+    np.testing.assert_array_equal(rows.dreamt_reward[0, 6:], rows.reward[0, 6:])
+    np.testing.assert_array_equal(rows.dreamt_reward[1, 1:], rows.reward[1, 1:])
+
+
+def test_a_dream_goes_on_from_the_frames_that_were_seen_and_hears_of_no_other() -> None:
+    segment = counting_segment([{0}], steps=8)
+    changed = segment.frame.clone()
+    changed[:, 3:] = 200
+    rows = dream_rows(counting_player(), segment, horizon=5, generator=None)
+    blind = dream_rows(
+        counting_player(), replace(segment, frame=changed), horizon=5, generator=None
+    )
+    np.testing.assert_array_equal(blind.dream, rows.dream)
+    assert (blind.real[:, 3:] == 200).all()
+
+
+def test_a_world_that_is_wrong_shows_it_in_the_dream_alone() -> None:
+    segment = counting_segment([{0}], steps=6)
+    rows = dream_rows(counting_player(gain=0), segment, horizon=4, generator=None)
+    level = int(segment.frame[0, 1, 0, 0, 0])
+    np.testing.assert_array_equal(rows.dream[0, 2:, 0, 0, 0], level + np.arange(1, 5))
+    np.testing.assert_array_equal(rows.real, segment.frame.numpy())
+
+
+def test_an_episode_that_opens_is_seen_again_before_it_is_dreamt_on() -> None:
+    segment = counting_segment([{3}, {0, 1}], steps=6)
+    rows = dream_rows(counting_player(), segment, horizon=4, generator=None)
+    assert rows.stretches == (
+        Stretch(0, begin=0, dream=2, end=3),
+        Stretch(0, begin=3, dream=5, end=6),
+        Stretch(1, begin=0, dream=1, end=1),
+        Stretch(1, begin=1, dream=3, end=6),
+    )
+    unseen = ~np.isnan(rows.dreamt_reward)
+    np.testing.assert_array_equal(unseen[0], [False, True, True, False, True, True])
+    np.testing.assert_array_equal(unseen[1], [True, False, True, True, True, True])
+
+
+def test_padding_is_neither_seen_nor_dreamt() -> None:
+    segment = counting_segment([{0}], steps=6)
+    mask = torch.tensor([[False, True, True, True, False, True]])
+    rows = dream_rows(counting_player(), replace(segment, mask=mask), horizon=5, generator=None)
+    assert rows.stretches == (Stretch(0, 1, 2, 4), Stretch(0, 5, 6, 6))
+
+
+def test_a_dream_needs_a_frame_to_start_from() -> None:
+    with pytest.raises(ValueError, match="horizon of 6"):
+        dream_rows(counting_player(), counting_segment([{0}], 6), horizon=6, generator=None)
+
+
+def test_a_world_without_a_tokenizer_has_no_codes_to_show() -> None:
+    segment = counting_segment([{0}], 4)
+    rows = dream_rows(counting_player(), segment, horizon=2, generator=None)
+    assert rows.coded is None
+    assert rows.kinds == ["real", "dream"]
+
+
+@pytest.mark.parametrize("name", ["step-vq-m", "cb-t"])
+def test_the_reconstruction_is_what_the_shown_codes_decode_to(name: str) -> None:
+    player, segment = recipe_player(name), counting_segment([{0}, {2}], 5)
+    rows = dream_rows(player, segment, horizon=3, generator=torch.Generator().manual_seed(0))
+    assert rows.coded is not None
+    assert rows.kinds == ["real", "reconstruction", "codes", "dream"]
+    tokenizer = player.world.tokenizer  # type: ignore[attr-defined]
+    shown = rows.coded.tiles.reshape(2, 5, -1)[..., : tokenizer.tokens]
+    decoded = tokenizer.decode(tokenizer.look_up(torch.from_numpy(shown)))
+    pixels = decoded.detach().movedim(-3, -1).numpy() * 255
+    np.testing.assert_allclose(rows.coded.reconstruction, pixels, atol=0.51)
+    assert rows.coded.vocabulary == tokenizer.vocabulary
+    np.testing.assert_array_equal(rows.dream[0, :2], rows.real[0, :2])
+    assert (rows.dream[0, 2:] != rows.real[0, 2:]).any()
+
+
+def test_the_generator_decides_what_is_dreamt() -> None:
+    player, segment = recipe_player("step-vq-m"), counting_segment([{0}], 8)
+    dreams = [
+        dream_rows(player, segment, horizon=6, generator=torch.Generator().manual_seed(seed)).dream
+        for seed in (0, 0, 1)
+    ]
+    np.testing.assert_array_equal(dreams[0], dreams[1])
+    assert (dreams[0] != dreams[2]).any()
+
+
+def test_codes_lie_on_their_grid_row_by_row() -> None:
+    np.testing.assert_array_equal(lay_out(np.arange(6), (2, 3)), [[0, 1, 2], [3, 4, 5]])
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [(1, (1, 1)), (2, (1, 2)), (16, (4, 4)), (20, (4, 5)), (32, (6, 6)), (37, (6, 7))],
+)
+def test_codes_without_a_grid_lie_in_a_square_or_nearly(
+    tokens: int, expected: tuple[int, int]
+) -> None:
+    tiles = lay_out(np.arange(tokens)[None])
+    assert tiles.shape == (1, *expected)
+    assert tiles.flatten().tolist() == [*range(tokens), *[-1] * (tiles.size - tokens)]
+
+
+def fill(folder: Path, opens: set[int], steps: int) -> ReplayStore:
+    """One stream whose frames tell their time."""
+    store = ReplayStore(
+        folder, streams=1, frame_shape=FrameShape(SIDE, SIDE), action_space=ACTIONS
+    )
+    no = np.zeros(1, bool)
+    for time in range(steps):
+        frame = np.full((1, SIDE, SIDE, 3), time, np.uint8)
+        first = np.array([time in opens])
+        store.append(frame, first, np.zeros(1, np.int64), np.zeros(1, np.float32), no, no)
+    return store
+
+
+def test_segments_are_chosen_late_and_from_the_opening_of_an_episode(tmp_path: Path) -> None:
+    store = fill(tmp_path, set(range(0, 60, 6)), 60)
+    segment = choose_segment(store, count=20, length=8, generator=np.random.default_rng(0))
+    assert segment.first.shape == (20, 8)
+    assert segment.first[:, 0].all()
+    begins = set(segment.frame[:, 0, 0, 0, 0].tolist())
+    assert len(begins) > 2
+    assert begins <= set(range(24, 60, 6))
+
+
+def test_segments_of_long_episodes_are_chosen_anywhere(tmp_path: Path) -> None:
+    store = fill(tmp_path, {0}, 60)
+    segment = choose_segment(store, count=20, length=8, generator=np.random.default_rng(0))
+    begins = segment.frame[:, 0, 0, 0, 0]
+    assert not segment.first.any()
+    assert begins.min() >= 26
+    assert len(set(begins.tolist())) > 5

@@ -1,0 +1,80 @@
+"""The recipes against the numbers of the paper."""
+
+from typing import Any
+
+import pytest
+
+from tokenworlds.core.config import variant
+from tokenworlds.core.description import from_json, to_json
+from tokenworlds.core.types import ActionSpace, FrameShape
+from tokenworlds.recipes.catalogue import RECIPES, SIZES, load
+from tokenworlds.training.parameters import count, discretisation, parameter_tree
+
+# Paper, section 3, and the same path at 96x96.
+DISCRETISATION = {
+    "step-vq-m": 2_175_616,
+    "step-vq-t": 2_175_616,
+    "step-vq-m-ce": 2_175_616,
+    "step-vq-m-96": 4_802_176,
+    "cb-m": 8_919_552,
+    "cb-t": 8_919_552,
+    "cb-m-96": 19_410_432,
+}
+CONVOLUTIONS = {"step-vq-m": (1_079_040, 1_078_275), "cb-m": (2_718_208, 2_717_443)}
+
+
+def build(name: str, size: str = "paper", actions: int = 6) -> Any:
+    recipe = load(name, size).recipe
+    shape = FrameShape(recipe.resolution, recipe.resolution)
+    return recipe.world.build(frame_shape=shape, action_space=ActionSpace(actions))
+
+
+@pytest.mark.parametrize(("name", "expected"), DISCRETISATION.items())
+def test_discretisation_path(name: str, expected: int) -> None:
+    assert discretisation(build(name)) == expected
+
+
+@pytest.mark.parametrize(("name", "expected"), CONVOLUTIONS.items())
+def test_convolutions(name: str, expected: tuple[int, int]) -> None:
+    tree = parameter_tree(build(name))["tokenizer"]
+    assert (tree["encoder"], tree["decoder"]) == expected
+
+
+def test_world_with_dramas_sixteen_heads() -> None:
+    """13,180,867 in all, of which 8,192 are the codebook that no gradient trains."""
+    recipe = load("step-vq-m", "paper").recipe
+    changed = variant(recipe, {"world.sequence.heads": 16})
+    world: Any = changed.world.build(frame_shape=FrameShape(64, 64), action_space=ActionSpace(6))
+    assert count(world) + 64 * 128 == 13_180_867
+
+
+def test_totals_add_up() -> None:
+    def check(tree: dict[str, Any]) -> None:
+        parts = [part for name, part in tree.items() if name != "total"]
+        counts = [part if isinstance(part, int) else part["total"] for part in parts]
+        assert tree["total"] == sum(counts)
+        for part in parts:
+            if isinstance(part, dict):
+                check(part)
+
+    world = build("step-vq-m")
+    tree = parameter_tree(world)
+    assert tree["total"] == count(world)
+    check(tree)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_survives_json(name: str, size: str) -> None:
+    recipe = load(name, size).recipe
+    assert from_json(to_json(recipe)) == recipe
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_nano_is_small(name: str) -> None:
+    assert count(build(name, "nano")) < 1_500_000
+
+
+def test_iris_sizes() -> None:
+    world = build("step-vq-iris")
+    assert (world.tokenizer.tokens, world.tokenizer.vocabulary) == (16, 512)
