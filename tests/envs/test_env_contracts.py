@@ -96,8 +96,8 @@ def test_a_game_follows_from_its_seed_and_actions_whatever_was_played_before(
 
 def test_other_seeds_or_actions_give_other_games(spec: EnvSpec, env: Env) -> None:
     if spec.protocol != "drama":
-        assert len({trajectory(env, seed=seed, steps=60) for seed in range(4)}) > 1
-    assert len({trajectory(env, seed=5, steps=60, actions=actions) for actions in range(3)}) > 1
+        assert trajectory(env, seed=0) != trajectory(env, seed=1)
+    assert trajectory(env, seed=5, actions=0) != trajectory(env, seed=5, actions=1)
 
 
 def test_frames_handed_out_are_not_drawn_over(env: Env) -> None:
@@ -132,7 +132,8 @@ def test_illegal_actions_are_refused(env: Env) -> None:
             env.step(np.asarray(action))
 
 
-SHORT = [spec for spec in SPECS if spec.name not in {"atari:Pong", "atari:Assault"}]
+LONG = {"atari:Pong", "atari:Assault", "atari:Qbert", "gym:Pendulum-v1"}
+SHORT = [spec for spec in SPECS if spec.name not in LONG]
 
 
 @pytest.mark.parametrize("short", SHORT, ids=label)

@@ -8,12 +8,12 @@ sides = st.integers(1, 12)
 
 
 def resize_by_definition(frame: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Each pixel cut into height x width pieces; a new pixel is the mean of rows x columns pieces."""
+    """Each pixel in height x width pieces; a new pixel is the mean of rows x columns pieces."""
     rows, columns, channels = frame.shape
     pieces = frame.astype(np.int64).repeat(height, axis=0).repeat(width, axis=1)
     total = pieces.reshape(height, rows, width, columns, channels).sum(axis=(1, 3))
     area = rows * columns
-    return (2 * total + area) // (2 * area)
+    return np.asarray((2 * total + area) // (2 * area))
 
 
 @settings(deadline=None)

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -62,7 +63,7 @@ def test_frames_do_not_overlap_and_lie_within_the_picture() -> None:
     layout = Layout.of(rows)
     width, height = layout.size
     edges = [layout.span(time, time + 1) for time in range(STEPS)]
-    assert all(right < left for (_, right), (left, _) in zip(edges, edges[1:], strict=False))
+    assert all(right < left for (_, right), (left, _) in pairwise(edges))
     lines = [layout.y(panel, line) for panel in range(2) for line in range(4)]
     assert min(np.diff(lines)) > layout.height
     assert edges[-1][1] < width
@@ -147,14 +148,15 @@ def test_pixels_are_enlarged_to_squares() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(1.0, "+1"), (-0.976, "−0.98"), (0.5, "+0.5"), (-1200.0, "−1200")]
+    ("value", "text"),
+    [(1.0, "+1"), (-0.976, "\N{MINUS SIGN}0.98"), (0.5, "+0.5"), (-1200.0, "\N{MINUS SIGN}1200")],
 )
 def test_rewards_take_few_letters(value: float, text: str) -> None:
     assert signed(value) == text
 
 
 def test_a_frame_is_enlarged_to_about_the_same_size_whatever_it_measures() -> None:
-    rows = made_rows(None)
-    large = replace(rows, real=np.zeros((2, STEPS, 96, 96, 3), np.uint8))
+    rows, zeros = made_rows(None), np.zeros((2, STEPS, 96, 96, 3), np.uint8)
+    large = replace(rows, real=zeros, dream=zeros)
     assert SIDE * Layout.of(rows).factor == 128
     assert Layout.of(large).factor == 1

@@ -118,9 +118,7 @@ def test_codes_without_a_grid_lie_in_a_square_or_nearly(
 
 def fill(folder: Path, opens: set[int], steps: int) -> ReplayStore:
     """One stream whose frames tell their time."""
-    store = ReplayStore(
-        folder, streams=1, frame_shape=FrameShape(SIDE, SIDE), action_space=ACTIONS
-    )
+    store = ReplayStore(folder, streams=1, frame_shape=FrameShape(SIDE, SIDE), action_space=ACTIONS)
     no = np.zeros(1, bool)
     for time in range(steps):
         frame = np.full((1, SIDE, SIDE, 3), time, np.uint8)

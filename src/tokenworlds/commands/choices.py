@@ -11,8 +11,9 @@ import torch
 from tokenworlds.core.description import override
 from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.envs.spec import EnvSpec
-from tokenworlds.recipes.catalogue import load
+from tokenworlds.recipes.catalogue import load, own_modules
 from tokenworlds.training.recipe import Recipe
+from tokenworlds.training.run_folder import RunFolder
 from tokenworlds.training.spec import RunSpec
 
 OWN = "own"
@@ -113,3 +114,11 @@ def default_folder(spec: RunSpec) -> Path:
     recipe = spec.recipe_name.rpartition(":")[2].replace("_", "-")
     env = spec.env.name.removeprefix("toy:").replace(":", "-").replace("/", "-")
     return Path("runs") / f"{recipe}-{env}-s{spec.seed}"
+
+
+def open_run(path: str) -> tuple[RunFolder, RunSpec]:
+    """The folder of a run and what it is, if it can be computed here."""
+    folder = RunFolder.open(Path(path))
+    spec = folder.spec(own_modules)
+    choose_device(spec.device)
+    return folder, spec

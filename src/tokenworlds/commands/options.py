@@ -40,6 +40,7 @@ Size = Annotated[str, arg(metavar="{nano,small,paper}")]
 Seed = Annotated[int, whole_number(0)]
 Count = Annotated[int | None, whole_number(1)]
 Protocol = Annotated[str, unstated("the environment's first"), arg(metavar="NAME")]
+OptionalSeed = Annotated[int | None, whole_number(0)]
 Json = Annotated[bool, FlagCreatePairsOff, SILENT]
 Assignments = Annotated[
     tuple[tuple[str, ...], ...],

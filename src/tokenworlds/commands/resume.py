@@ -1,7 +1,6 @@
 """`tokenworlds resume`."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from tokenworlds.commands.options import Run
 
@@ -14,16 +13,12 @@ class Resume:
     """Folder of the run."""
 
     def execute(self) -> int:
-        """Train until the steps are done; a run that is done is only made sure of."""
+        """Train until the steps are done; of a run that is done, make sure that it was judged."""
         from tokenworlds.core.process import prepare_process
 
         prepare_process()
-        from tokenworlds.commands import running
-        from tokenworlds.recipes.catalogue import own_modules
-        from tokenworlds.training.run_folder import RunFolder
+        from tokenworlds.commands import choices, running
 
-        folder = RunFolder.open(Path(self.run))
-        spec = folder.spec(own_modules)
-        if folder.latest_step >= spec.recipe.steps:
-            return running.finish(spec, folder)
-        return running.take_up(spec, folder)
+        folder, spec = choices.open_run(self.run)
+        ended = running.finish(spec, folder)
+        return running.take_up(spec, folder) if ended is None else ended

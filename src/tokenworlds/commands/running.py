@@ -27,6 +27,19 @@ def take_up(spec: RunSpec, folder: RunFolder) -> int:
     return attend(spec, folder, partial(session.take_up, spec, folder))
 
 
+def finish(spec: RunSpec, folder: RunFolder) -> int | None:
+    """Judge a run whose steps are done, if that is still to be done; None if steps are left."""
+    interruption = Interruption()
+    try:
+        with interruption.listening(lambda: None):
+            ending = session.conclude_finished(spec, folder, interruption)
+    except OSError as error:
+        raise disk_error(error, folder.path) or error from error
+    if ending is not None:
+        print(f"All {ending.steps:,} steps of this run are done.")
+    return None if ending is None else conclude(ending, folder, interruption)
+
+
 def attend(spec: RunSpec, folder: RunFolder, work: Work) -> int:
     """Work with a screen and an ear for signals; returns the exit code."""
     interruption = Interruption()
@@ -38,19 +51,19 @@ def attend(spec: RunSpec, folder: RunFolder, work: Work) -> int:
         raise Failure(f"{error}; the last good state is kept in {folder.path}") from error
     except OSError as error:
         raise disk_error(error, folder.path) or error from error
+    return conclude(ending, folder, interruption)
+
+
+def conclude(ending: Ending, folder: RunFolder, interruption: Interruption) -> int:
+    """Say how a session ended: with a score and pictures, or how to go on; the exit code."""
     if ending.result is None:
         print(f"Stopped at step {ending.steps:,}; go on with: tokenworlds resume {folder.path}")
         return interruption.exit_code
-    tell(ending, ending.result, folder)
-    return 0
-
-
-def tell(ending: Ending, result: Result, folder: RunFolder) -> None:
-    """Score, folder and pictures of a run that is done."""
-    print(f"score   {verdict(result)}")
+    print(f"score   {verdict(ending.result)}")
     print(f"folder  {folder.path}")
     print(f"curve   {ending.curve}")
     print(f"report  {ending.page}")
+    return 0
 
 
 def verdict(result: Result) -> str:

@@ -22,7 +22,7 @@ from tokenworlds.commands.options import (
 class Train:
     """Train an agent; with nothing given, step-vq-m on catch, in minutes."""
 
-    recipe: Recipe = "step-vq-m"
+    recipe: Annotated[Recipe, arg(metavar="[RECIPE]")] = "step-vq-m"
     """A name that 'tokenworlds agents' lists, or my_agents.py:mine."""
     env: Env = "catch"
     """A name as 'tokenworlds envs' has them."""

@@ -50,6 +50,8 @@ def smooth(values: Float[np.ndarray, " T"], spread: float) -> Float[np.ndarray, 
 
     Where neighbours are missing the others weigh more, so a constant stays what it is.
     """
+    if not len(values):
+        return values
     radius = math.ceil(3 * spread)
     bell = np.exp(-0.5 * (np.arange(-radius, radius + 1) / max(spread, 1e-9)) ** 2)
     inner = slice(radius, radius + len(values))
@@ -107,7 +109,8 @@ def curve_figure(
     dress(axes, theme)
     axes.set_xlabel("agent steps", color=theme.muted, fontsize=11)
     axes.set_ylabel("return", color=theme.muted, fontsize=11)
-    axes.set_title(title, loc="left", color=theme.text, fontsize=14, fontweight="bold", pad=34)
+    heading = axes.set_title(title, loc="left", color=theme.text, fontsize=14, pad=34)
+    heading.set(fontweight="bold", parse_math=False)
     add_legend(axes, theme)
     return figure
 

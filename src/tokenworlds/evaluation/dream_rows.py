@@ -156,10 +156,11 @@ def choose_segment(
 ) -> Segment:
     """Windows of the later half of replay, moved back to the opening of their episode if near."""
     windows = Windows.of(store, length)
-    stream = generator.integers(windows.streams, size=count)
-    time = generator.integers(windows.starts // 2, windows.starts, size=count)
-    starts = [(row, opening(store, row, at, length)) for row, at in zip(stream, time, strict=True)]
-    return gather(store, np.array(starts), length)
+    low, high = [0, windows.starts // 2], [windows.streams, windows.starts]
+    starts = generator.integers(low, high, size=(count, 2))
+    for row, (stream, time) in enumerate(starts.tolist()):
+        starts[row, 1] = opening(store, stream, time, length)
+    return gather(store, starts, length)
 
 
 def opening(store: ReplayStore, stream: int, time: int, near: int) -> int:

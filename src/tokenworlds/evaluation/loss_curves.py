@@ -52,7 +52,8 @@ def draw_term(axes: Axes, term: str, points: Points, theme: Theme) -> None:
     if is_wide(points):
         axes.set_yscale("log")
         axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.set_title(term.replace("_", " "), loc="left", fontsize=9, color=theme.text)
+    name = axes.set_title(term.replace("_", " "), loc="left", fontsize=9, color=theme.text)
+    name.set(parse_math=False)
     if len(points):
         axes.set_title(
             minus(f"{points.values[-1]:.3g}"), loc="right", fontsize=9, color=theme.muted

@@ -12,7 +12,8 @@ from jaxtyping import Float, UInt8
 from matplotlib.figure import Figure
 from PIL import Image, ImageFont
 
-GOLDEN = (5**0.5 - 1) / 2
+GOLDEN = 0.6180339887498949
+PLASTIC = 0.7548776662466927
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +84,14 @@ def font(size: int) -> ImageFont.FreeTypeFont:
 
 
 def code_colours(vocabulary: int) -> UInt8[np.ndarray, "V 3"]:
-    """A colour for each code, the same in every picture: neighbours differ most.
+    """A colour for each code, the same in every picture.
 
-    Hues go round by the golden section, in four lightnesses, on OKLab's even scale.
+    Hue and lightness, on OKLab's even scale, advance by fractions that keep codes apart.
     """
     index = np.arange(vocabulary)
     hue = 2 * np.pi * (0.72 + GOLDEN * index)
-    lightness = np.array([0.62, 0.80, 0.48, 0.71])[index % 4]
-    chroma = np.array([0.16, 0.12, 0.13, 0.10])[index // 4 % 4]
+    lightness = 0.50 + 0.34 * ((0.35 + PLASTIC * index) % 1)
+    chroma = 0.13
     return from_oklab(np.stack([lightness, chroma * np.cos(hue), chroma * np.sin(hue)], axis=-1))
 
 

@@ -121,7 +121,7 @@ def score_tiles(result: Result | None, best: float | None) -> list[tuple[str, st
         return [("mean return", "none yet", "the agent has not been evaluated")]
     manner = "likeliest actions" if result.greedy else "actions drawn"
     played = f"{result.score.episodes} episodes at {result.agent_steps:,} steps"
-    remark = f"± standard error; {played}, {manner}"
+    remark = f"± standard error; {played}, protocol {result.protocol}, {manner}"
     shown = [("mean return", show(result.score), remark)]
     chance = result.random_score
     if chance is not None:
@@ -169,7 +169,7 @@ def metrics_section(events: Sequence[Event]) -> Html:
     )
 
 
-def latest_metrics(events: Sequence[Event]) -> dict[str, float]:
+def latest_metrics(events: Sequence[Event]) -> dict[str, int | float]:
     """The last value of every metric, by name."""
     merged = {name: value for event in events for name, value in event.items()}
     return {name: value for name, value in sorted(merged.items()) if isinstance(value, int | float)}
@@ -204,7 +204,6 @@ def show(score: Score) -> str:
     return minus(str(score))
 
 
-def number(value: float, digits: int = 4) -> str:
+def number(value: int | float, digits: int = 4) -> str:
     """A number with so many digits that count, whole ones in full."""
-    text = f"{value:,.0f}" if value == round(value) else f"{value:.{digits}g}"
-    return minus(text)
+    return minus(f"{value:,.0f}" if float(value).is_integer() else f"{value:.{digits}g}")

@@ -67,7 +67,8 @@ def load_module(name: str) -> ModuleType:
     if not path.is_file():
         raise UserError(f"{str(path)!r} is no file, so it holds no recipe {name!r}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None, path
+    assert spec is not None, path
+    assert spec.loader is not None, path
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)

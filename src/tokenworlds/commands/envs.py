@@ -1,0 +1,55 @@
+"""`tokenworlds envs`."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tokenworlds.commands.options import Json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Envs:
+    """List the environments and the protocols they are played by."""
+
+    json: Json = False
+    """Print one JSON document."""
+
+    def execute(self) -> int:
+        """List them by family."""
+        found = families()
+        text = json.dumps(found, indent=2) if self.json else "\n\n".join(map(paragraph, found))
+        print(text)
+        return 0
+
+
+def families() -> list[dict[str, Any]]:
+    """Everything about every family, as JSON can hold it."""
+    from tokenworlds.envs.catalogue import describe
+
+    return [
+        {
+            "name": family.name,
+            "about": family.about,
+            "examples": list(family.examples),
+            "protocols": dict(family.protocols),
+            "installed": family.installed,
+            "extra": family.extra,
+        }
+        for family in describe()
+    ]
+
+
+def paragraph(family: dict[str, Any]) -> str:
+    """A family for people."""
+    return "\n".join(paragraph_lines(family))
+
+
+def paragraph_lines(family: dict[str, Any]) -> Iterator[str]:
+    """Name, examples, what is missing, protocols with the default first."""
+    yield f"{family['name']}: {family['about']}"
+    yield f"  {', '.join(family['examples'])}"
+    if not family["installed"]:
+        yield f"  not installed: pip install 'tokenworlds[{family['extra']}]'"
+    for name, meaning in family["protocols"].items():
+        yield f"  protocol {name:18}{meaning}"

@@ -1,0 +1,28 @@
+"""What a recipe amounts to in an environment: the sizes it meets there, and its parameters."""
+
+from typing import Any, cast
+
+from torch import nn
+
+from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.training.job import build_player
+from tokenworlds.training.parameters import discretisation, parameter_tree
+from tokenworlds.training.recipe import Recipe
+from tokenworlds.training.rehearsal import telling_what_does_not_fit
+
+
+def anatomy(recipe: Recipe, env_name: str) -> dict[str, Any]:
+    """Frames, actions and the parameters of every component, as JSON can hold them."""
+    spec = EnvSpec(env_name, "", recipe.resolution)
+    env = spec.make()
+    shape, space = env.frame_shape, env.action_space
+    env.close()
+    with telling_what_does_not_fit():
+        player = build_player(recipe, shape, space)
+    path = discretisation(cast(nn.Module, player.world))
+    return {
+        "env": spec.name,
+        "frame": [shape.height, shape.width, shape.channels],
+        "actions": {"size": space.size, "kind": "discrete" if space.discrete else "continuous"},
+        "parameters": {"discretisation": path, **parameter_tree(player)},
+    }

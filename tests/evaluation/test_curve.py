@@ -1,0 +1,131 @@
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from PIL import Image
+from test_results import RESULT
+
+from tokenworlds.evaluation.curve import (
+    EVALUATION,
+    TRAINING,
+    curve_figure,
+    curve_png,
+    select,
+    smooth,
+    write_curve,
+)
+from tokenworlds.evaluation.pictures import DARK, LIGHT
+from tokenworlds.evaluation.results import Result
+
+EVENTS: list[dict[str, Any]] = [
+    {"agent_steps": 64, TRAINING: -0.5},
+    {"agent_steps": 128, "world/loss/total": 3.0},
+    {"agent_steps": 192, TRAINING: float("nan")},
+    {"agent_steps": 256, EVALUATION: -0.25},
+    {"agent_steps": 320, TRAINING: 0.5},
+    {"agent_steps": 512, EVALUATION: 1},
+]
+
+
+def axes_of(
+    events: list[dict[str, Any]],
+    best: float | None = None,
+    random: float | None = None,
+    final: Result | None = None,
+) -> Axes:
+    return curve_figure(events, "a run", best, random, final, LIGHT).axes[0]
+
+
+def lines_of(axes: Axes) -> dict[str, tuple[list[float], list[float]]]:
+    return {
+        str(line.get_label()): (list(line.get_xdata()), list(line.get_ydata()))  # type: ignore[arg-type]
+        for line in axes.lines
+    }
+
+
+def test_a_metric_is_taken_from_the_events_that_have_it_and_are_numbers() -> None:
+    training, evaluation = select(EVENTS, TRAINING), select(EVENTS, EVALUATION)
+    assert training.steps.tolist() == [64, 320]
+    assert training.values.tolist() == [-0.5, 0.5]
+    assert evaluation.steps.tolist() == [256, 512]
+    assert len(select(EVENTS, "nothing")) == 0
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 100])
+@pytest.mark.parametrize("spread", [0.0, 0.3, 2.0, 50.0])
+def test_smoothing_keeps_a_constant(count: int, spread: float) -> None:
+    np.testing.assert_allclose(smooth(np.full(count, 3.5), spread), 3.5)
+
+
+def test_smoothing_weighs_neighbours_by_a_bell() -> None:
+    pulse = np.zeros(101)
+    pulse[50] = 1.0
+    smoothed = smooth(pulse, 2.0)
+    assert smoothed.sum() == pytest.approx(1.0)
+    assert smoothed[52] / smoothed[50] == pytest.approx(np.exp(-0.5))
+    np.testing.assert_allclose(smoothed, smoothed[::-1])
+
+
+def test_smoothing_without_spread_changes_nothing() -> None:
+    values = np.random.default_rng(0).normal(size=20)
+    np.testing.assert_allclose(smooth(values, 0.0), values)
+
+
+def test_smoothing_calms_noise_and_follows_a_slope_without_delay() -> None:
+    slope = np.linspace(0, 1, 200)
+    noisy = slope + np.random.default_rng(0).normal(size=200) * 0.3
+    inner = slice(20, -20)
+    assert np.abs(smooth(noisy, 5.0) - slope)[inner].max() < np.abs(noisy - slope)[inner].max() / 2
+    np.testing.assert_allclose(smooth(slope, 5.0)[inner], slope[inner], atol=1e-12)
+
+
+def test_the_picture_holds_the_returns_at_their_steps() -> None:
+    lines = lines_of(axes_of(EVENTS))
+    assert lines["evaluation"] == ([256, 512], [-0.25, 1])
+    steps, values = lines["training, smoothed"]
+    assert steps == [64, 320]
+    np.testing.assert_allclose(values, smooth(np.array([-0.5, 0.5]), 0.04))
+
+
+def test_the_final_evaluation_ends_the_curve() -> None:
+    lines = lines_of(axes_of(EVENTS, final=RESULT))
+    assert lines["evaluation"] == ([256, 512, 5000], [-0.25, 1, 0.5])
+    assert lines["4 final episodes: 0.50 ± 0.50"] == ([5000], [0.5])
+
+
+def test_best_and_random_are_lines_across_named_at_their_end() -> None:
+    axes = axes_of(EVENTS, best=1.0, random=-0.75)
+    across = [line.get_ydata() for line in axes.lines if len(line.get_xdata()) == 2]  # type: ignore[arg-type]
+    assert [1.0, 1.0] in [list(y) for y in across]  # type: ignore[arg-type]
+    assert [-0.75, -0.75] in [list(y) for y in across]  # type: ignore[arg-type]
+    assert [text.get_text() for text in axes.texts] == ["best\n1", "random\n\N{MINUS SIGN}0.75"]
+
+
+def test_the_axes_are_labelled_and_the_legend_names_every_curve() -> None:
+    axes = axes_of(EVENTS, final=RESULT)
+    legend = axes.get_legend()
+    assert legend is not None
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names == ["training, smoothed", "evaluation", "4 final episodes: 0.50 ± 0.50"]
+    assert axes.get_xlabel() == "agent steps"
+    assert axes.get_ylabel() == "return"
+
+
+def test_the_file_is_a_png_of_the_promised_size(tmp_path: Path) -> None:
+    path = write_curve(tmp_path / "curve.png", EVENTS, title="a run", best=1.0, random=-0.75)
+    with Image.open(path) as picture:
+        picture.load()
+        assert (picture.format, picture.size) == ("PNG", (1600, 900))
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("final", [None, RESULT, replace(RESULT, returns=(1.0,))])
+def test_a_run_without_a_single_event_has_a_picture(final: Result | None) -> None:
+    assert curve_png([], title="$no$ <math>", final=final, theme=DARK).startswith(b"\x89PNG")
+
+
+def test_the_same_events_give_the_same_bytes() -> None:
+    assert curve_png(EVENTS, title="a run") == curve_png(EVENTS, title="a run")

@@ -1,0 +1,90 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tokenworlds.core.errors import UserError
+from tokenworlds.evaluation.results import (
+    FILE,
+    Result,
+    Score,
+    read_result,
+    replace_file,
+    score_of,
+    write_result,
+)
+
+RESULT = Result(
+    recipe="step-vq-m",
+    size="nano",
+    env="toy:catch",
+    protocol="toy",
+    seed=3,
+    agent_steps=5000,
+    greedy=True,
+    returns=(1.0, 1.0, -1.0, 1.0),
+    random_returns=(-1.0, -1.0, 1.0, -1.0),
+)
+
+
+def test_a_score_is_the_mean_and_its_standard_error() -> None:
+    # The sample variance of 2, 4, 9 is 13.
+    score = score_of([2.0, 4.0, 9.0])
+    assert score.mean == 5.0
+    assert score.error == pytest.approx((13 / 3) ** 0.5)
+    assert score.episodes == 3
+    assert str(Score(5.0, 0.126, 3)) == "5.00 ± 0.13"
+
+
+def test_one_episode_has_no_standard_error_and_none_has_no_score() -> None:
+    assert score_of([2.0]) == Score(2.0, None, 1)
+    assert str(score_of([2.0])) == "2.00"
+    with pytest.raises(ValueError, match="no episode"):
+        score_of([])
+
+
+def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
+    path = write_result(tmp_path / FILE, RESULT)
+    assert path == tmp_path / "evaluation.json"
+    assert read_result(path) == RESULT
+    alone = replace(RESULT, random_returns=())
+    assert read_result(write_result(path, alone)) == alone
+    assert alone.random_score is None
+
+
+def test_the_file_tells_every_return_its_protocol_and_both_scores(tmp_path: Path) -> None:
+    document = json.loads(write_result(tmp_path / FILE, RESULT).read_text())
+    assert document["returns"] == [1.0, 1.0, -1.0, 1.0]
+    assert (document["env"], document["protocol"]) == ("toy:catch", "toy")
+    assert (document["agent_steps"], document["greedy"]) == (5000, True)
+    assert document["score"] == {"mean": 0.5, "error": 0.5, "episodes": 4}
+    assert document["random_score"]["mean"] == -0.5
+
+
+def test_a_run_that_was_not_judged_has_no_result(tmp_path: Path) -> None:
+    assert read_result(tmp_path / FILE) is None
+
+
+@pytest.mark.parametrize("content", ["", '{"env": "toy', "[]", '{"env": "toy:catch"}', "3"])
+def test_a_file_that_holds_no_result_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / FILE).write_text(content)
+    with pytest.raises(UserError, match=r"evaluation\.json cannot be read"):
+        read_result(tmp_path / FILE)
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = replace_file(tmp_path / "a.txt", b"old")
+    write = Path.write_bytes
+
+    def fill_disk(self: Path, data: bytes) -> int:
+        write(self, data[:1])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", fill_disk)
+    with pytest.raises(OSError, match="No space"):
+        replace_file(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,62 @@
+"""A learner stops before it does harm."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tokenworlds.core.types import Losses, Segment
+from tokenworlds.nets.optimisers import Optimiser
+from tokenworlds.training.learner import Learner, NonFiniteLoss
+from tokenworlds.training.recipe import Learning
+
+
+def empty_segment() -> Segment:
+    flags = torch.zeros(1, 1, dtype=torch.bool)
+    frame = torch.zeros(1, 1, 8, 8, 3, dtype=torch.uint8)
+    zeros = torch.zeros(1, 1)
+    return Segment(frame, flags, zeros.long(), zeros, flags, flags, ~flags)
+
+
+class Case:
+    """A linear module whose one loss is scaled by a factor."""
+
+    def __init__(self, factor: float, names: tuple[str, ...] = ("error",)) -> None:
+        self.module = nn.Linear(1, 1)
+        self.factor = factor
+        self.followed = 0
+        optimiser = Optimiser.Config(rate=0.1, warm_up=1)
+        scales = dict.fromkeys(names, 1.0)
+        learning = Learning(batch=1, length=1, scales=scales, optimiser=optimiser)
+        self.learner = Learner("world", learning, self.module, self.losses)
+
+    def losses(self, segment: Segment) -> Losses:
+        term: Tensor = self.module(torch.ones(1, 1)) * self.factor
+        mask = torch.ones(1, 1, dtype=torch.bool)
+        return Losses({"error": term}, {"error": mask}, {}, (self.follow,))
+
+    def follow(self) -> None:
+        self.followed += 1
+
+
+def test_an_update_moves_the_weights_then_the_averages() -> None:
+    case = Case(1.0)
+    before = case.module.weight.clone()
+    metrics = case.learner.update(empty_segment())
+    assert not torch.equal(case.module.weight, before)
+    assert case.followed == 1
+    assert {"world/loss/error", "world/loss/total", "world/gradient_norm"} <= metrics.keys()
+
+
+def test_a_loss_that_is_not_finite_is_named_and_changes_nothing() -> None:
+    case = Case(float("nan"))
+    before = case.module.weight.clone()
+    with pytest.raises(NonFiniteLoss, match="update 1 of world: error not finite"):
+        case.learner.update(empty_segment())
+    assert torch.equal(case.module.weight, before)
+    assert case.followed == 0
+
+
+def test_terms_and_scales_must_have_the_same_names() -> None:
+    case = Case(1.0, names=("error", "forgotten"))
+    with pytest.raises(KeyError, match="forgotten"):
+        case.learner.update(empty_segment())
