@@ -100,10 +100,8 @@ def test_training_moves_every_part(tmp_path: Path) -> None:
     """That equal bits are not those of untouched weights."""
     finish(training(tmp_path / "run", "catch", 200, "step-vq-m"))
     finish(training(tmp_path / "stub", "catch", 64, "step-vq-m"))
-    folders = [
-        sorted((tmp_path / name / "checkpoints").glob("step-*"))[-1] for name in ("run", "stub")
-    ]
-    late, early = (load_file(folder / "weights.safetensors") for folder in folders)
+    late = load(final_weights(tmp_path / "run", 200))
+    early = load(final_weights(tmp_path / "stub", 64))
     for part in ("world.tokenizer.encoder", "world.sequence", "world.prior", "behaviour.actor"):
         names = [name for name in late if name.startswith(part)]
         assert names

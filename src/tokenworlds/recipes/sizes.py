@@ -13,7 +13,7 @@ from tokenworlds.training.recipe import Recipe
 from tokenworlds.worlds.latent import Latent
 
 NANO: Mapping[str, Any] = {
-    "steps": 16_000,
+    "steps": 10_000,
     "streams": 16,
     "world.tokenizer.kernel": 3,
     "world.tokenizer.groups": 8,
@@ -33,21 +33,21 @@ NANO: Mapping[str, Any] = {
     "learning.world.batch": 8,
     "learning.world.length": 16,
     "learning.world.optimiser.rate": 2e-3,
-    "learning.world.optimiser.rates": {},
+    "learning.world.optimiser.rates": {"tokenizer": 1e-3},
     "learning.world.optimiser.warm_up": 50,
-    "learning.behaviour.batch": 128,
+    "learning.behaviour.batch": 64,
     "learning.behaviour.length": 2,
     # The policy must not settle before the world is learned.
     "learning.behaviour.scales.entropy": 1e-2,
     "learning.behaviour.optimiser.rate": 5e-4,
     "learning.behaviour.optimiser.warm_up": 50,
     "schedule.warm_up": 1_024,
-    "schedule.updates": {"world": 1 / 16, "behaviour": 1 / 16},
-    "evaluation.every": 1_600,
+    "schedule.updates": {"world": 1 / 16, "behaviour": 1 / 8},
+    "evaluation.every": 1_000,
     "evaluation.episodes": 20,
     "evaluation.final_episodes": 100,
-    "housekeeping.log_every": 320,
-    "housekeeping.save_every": 1_600,
+    "housekeeping.log_every": 160,
+    "housekeeping.save_every": 1_000,
 }
 SMALL: Mapping[str, Any] = {
     "world.tokenizer.kernel": 3,
@@ -70,14 +70,7 @@ SMALL_FILTERS = (32, 64, 128, 128)
 
 def nano(recipe: Recipe) -> Recipe:
     """A few hundred thousand parameters."""
-    vocabulary = {
-        "codebook.codes": 16,
-        "codebook.width": 16,
-        # Distances grow with the width; 128 of them make a posterior sharp, 16 need help.
-        "temperature": 30.0,
-        "categoricals": 16,
-        "classes": 16,
-    }
+    vocabulary = {"codebook.codes": 16, "codebook.decay": 0.97, "categoricals": 16, "classes": 16}
     sequence = {"heads": 4, "chunk": 16, "feedforward": 256, "window": 32}
     return shrink(recipe, NANO, NANO_FILTERS, vocabulary, sequence)
 
