@@ -87,7 +87,7 @@ def test_the_picture_holds_the_returns_at_their_steps() -> None:
     assert lines["evaluation"] == ([256, 512], [-0.25, 1])
     steps, values = lines["training, smoothed"]
     assert steps == [64, 320]
-    np.testing.assert_allclose(values, smooth(np.array([-0.5, 0.5]), 0.04))
+    np.testing.assert_allclose(values, smooth(np.array([-0.5, 0.5]), 2.0))
 
 
 def test_the_final_evaluation_ends_the_curve() -> None:

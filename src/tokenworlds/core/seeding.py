@@ -2,6 +2,7 @@
 
 import hashlib
 import random
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -28,3 +29,22 @@ def seed_everything(seed: int) -> None:
     random.seed(derive(seed, "python"))
     np.random.seed(derive(seed, "numpy") % 2**32)
     torch.manual_seed(derive(seed, "torch"))
+
+
+def global_states(device: torch.device) -> dict[str, torch.Tensor]:
+    """States of torch's own generators, which dropout draws from, on the CPU and the device."""
+    states = {"global": torch.get_rng_state()}
+    if device.type == "cuda":
+        states["global_cuda"] = torch.cuda.get_rng_state(device)
+    elif device.type == "mps":
+        states["global_mps"] = torch.mps.get_rng_state()
+    return states
+
+
+def restore_global_states(states: Mapping[str, torch.Tensor], device: torch.device) -> None:
+    """Set torch's own generators as `global_states` found them."""
+    torch.set_rng_state(states["global"])
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(states["global_cuda"], device)
+    elif device.type == "mps":
+        torch.mps.set_rng_state(states["global_mps"])

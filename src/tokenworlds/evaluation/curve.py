@@ -19,8 +19,6 @@ from tokenworlds.evaluation.results import Result, replace_file
 Event = Mapping[str, Any]
 EVALUATION = "evaluation/return"
 TRAINING = "collect/return"
-SPREAD = 0.02
-"""How wide training returns are smoothed, as a share of all points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +54,11 @@ def smooth(values: Float[np.ndarray, " T"], spread: float) -> Float[np.ndarray, 
     bell = np.exp(-0.5 * (np.arange(-radius, radius + 1) / max(spread, 1e-9)) ** 2)
     inner = slice(radius, radius + len(values))
     return np.convolve(values, bell)[inner] / np.convolve(np.ones_like(values), bell)[inner]
+
+
+def smooth_points(points: Points) -> Float[np.ndarray, " T"]:
+    """The values of a whole run, calmed: by its fiftieth part, or two points if that is more."""
+    return smooth(points.values, max(2.0, len(points) / 50))
 
 
 def write_curve(
@@ -118,9 +121,9 @@ def curve_figure(
 def draw_training(axes: Axes, points: Points, theme: Theme) -> None:
     """Returns while learning: faint as they were, and smoothed."""
     if len(points):
-        smoothed = smooth(points.values, SPREAD * len(points))
         axes.plot(points.steps, points.values, color=theme.soft, lw=0.8, alpha=0.35)
-        axes.plot(points.steps, smoothed, color=theme.soft, lw=2.2, label="training, smoothed")
+        style: dict[str, Any] = {"color": theme.soft, "lw": 2.2, "label": "training, smoothed"}
+        axes.plot(points.steps, smooth_points(points), **style)
 
 
 def draw_evaluation(axes: Axes, points: Points, final: Result | None, theme: Theme) -> None:

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from tokenworlds.evaluation.curve import SPREAD, Event, Points, dress, select, smooth
+from tokenworlds.evaluation.curve import Event, Points, dress, select, smooth_points
 from tokenworlds.evaluation.pictures import LIGHT, Theme, figure_bytes, minus
 
 WIDE_RANGE = 30.0
@@ -46,7 +46,7 @@ def loss_png(
 def draw_term(axes: Axes, term: str, points: Points, theme: Theme) -> None:
     """One panel, with the latest value beside its name."""
     axes.plot(points.steps, points.values, color=theme.strong, lw=0.6, alpha=0.3)
-    axes.plot(points.steps, smooth(points.values, SPREAD * len(points)), color=theme.strong, lw=1.5)
+    axes.plot(points.steps, smooth_points(points), color=theme.strong, lw=1.5)
     dress(axes, theme, ticks=3)
     axes.tick_params(labelsize=7)
     if is_wide(points):

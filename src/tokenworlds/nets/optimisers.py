@@ -81,15 +81,17 @@ class Optimiser(Component):
         self.config = config
         self.named = {name: p for name, p in module.named_parameters() if p.requires_grad}
         self.updates = 0
-        options = {"betas": config.betas, "eps": config.epsilon}
+        betas, epsilon = config.betas, config.epsilon
         groups = [
             {"params": list(parameters), "lr": rate, "full_rate": rate}
             for rate, parameters in self._by_rate().items()
         ]
         if config.kind == "adam":
-            self.optimizer: Optimizer = torch.optim.Adam(groups, foreach=True, **options)
+            self.optimizer: Optimizer = torch.optim.Adam(
+                groups, betas=betas, eps=epsilon, foreach=True
+            )
         else:
-            self.optimizer = LaProp(groups, **options)
+            self.optimizer = LaProp(groups, betas=betas, eps=epsilon)
 
     def _by_rate(self) -> dict[float, list[Tensor]]:
         groups: dict[float, list[Tensor]] = {}
@@ -102,7 +104,7 @@ class Optimiser(Component):
     def step(self, loss: Tensor) -> Tensor:
         """Descend, unless the gradient is not finite; returns its norm before clipping."""
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         norm = nn.utils.clip_grad_norm_(self.named.values(), self.config.clip)
         if not torch.isfinite(norm):
             raise FloatingPointError(f"the gradient's norm is {norm.item()}")

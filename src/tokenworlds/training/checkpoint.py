@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -55,13 +56,24 @@ def write_files(folder: Path, checkpoint: Checkpoint) -> None:
     """The files of a checkpoint and, last, the manifest that vouches for them."""
     for name, tensors in checkpoint.tensors.items():
         plain = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
-        save_file(plain, folder / f"{name}.safetensors")
+        save_tensors(plain, folder / f"{name}.safetensors")
     (folder / STATE).write_text(json.dumps(checkpoint.state))
     manifest = {path.name: digest(path) for path in sorted(folder.iterdir())}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1))
     for path in folder.iterdir():
         sync(path)
     sync(folder)
+
+
+def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
+    """Write a safetensors file; its library tells a full disk as an error of its own kind."""
+    try:
+        save_file(tensors, path)
+    except SafetensorError as error:
+        number = re.search(r"os error (\d+)", str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
 
 
 def read(folder: Path) -> Checkpoint:

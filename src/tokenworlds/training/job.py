@@ -8,7 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tokenworlds.core.seeding import numpy_generator, seed_everything, torch_generator
+from tokenworlds.core.seeding import (
+    global_states,
+    numpy_generator,
+    restore_global_states,
+    seed_everything,
+    torch_generator,
+)
 from tokenworlds.core.types import ActionSpace, FrameShape, Losses, Segment
 from tokenworlds.envs.vector import Finished, VectorEnv
 from tokenworlds.evaluation.player import Player
@@ -92,7 +98,7 @@ class Job:
         tensors: dict[str, Mapping[str, Tensor]] = {
             "weights": self.player.state_dict(),
             "carry": carry,
-            "generators": {**generators, "global": torch.get_rng_state()},
+            "generators": {**generators, **global_states(self.player.device)},
             "sampler": {k: torch.from_numpy(v) for k, v in self.sampler.state().items()},
         }
         for name, learner in self.learners.items():
@@ -120,7 +126,7 @@ class Job:
         self.rng.bit_generator.state = state["rng"]
         for name, generator in self.generators.items():
             generator.set_state(tensors["generators"][name])
-        torch.set_rng_state(tensors["generators"]["global"])
+        restore_global_states(tensors["generators"], self.player.device)
         return told
 
     def close(self) -> None:
