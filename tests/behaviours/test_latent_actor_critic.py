@@ -1,6 +1,6 @@
 """Actor and critic in worlds small enough to be solved on paper."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,14 +15,13 @@ from tokenworlds.nets.distributions import TwoHot
 HORIZON = 5
 
 
-@dataclass(frozen=True)
 class Chain:
     """Five rooms in a row. Action 1 goes on, action 0 stays; leaving the last room pays 1 and ends.
 
     With a discount of 0.9 the best value of room i is 0.9 ** (4 - i).
     """
 
-    feature_width: int = 5
+    feature_width = 5
 
     def view(self, carry: Tensor) -> Any:
         nothing = torch.zeros(len(carry))

@@ -269,13 +269,19 @@ def test_with_autograd_no_carry_is_changed(model: Any) -> None:
         assert torch.equal(leaf, old)
 
 
-def test_dropout_acts_in_training_only(owner: type[Any]) -> None:
+def scan_once(model: Any, x: Tensor, reset: Tensor, carry: Any) -> tuple[Tensor, Any]:
+    result: tuple[Tensor, Any] = model.scan(x, reset, carry)
+    return result
+
+
+@pytest.mark.parametrize("run", [scan_once, repeat_step])
+def test_dropout_acts_in_training_only(owner: type[Any], run: Any) -> None:
     model = shrink(owner.Config(), **SMALL, dropout=0.5).build()
     x = inputs(model, 2, 6)
-    outputs = [model.scan(x, no_reset(x), model.initial(2))[0] for _ in range(2)]
+    outputs = [run(model, x, no_reset(x), model.initial(2))[0] for _ in range(2)]
     assert not torch.equal(*outputs)
     model.eval()
-    outputs = [model.scan(x, no_reset(x), model.initial(2))[0] for _ in range(2)]
+    outputs = [run(model, x, no_reset(x), model.initial(2))[0] for _ in range(2)]
     assert torch.equal(*outputs)
 
 

@@ -96,7 +96,8 @@ def test_a_game_follows_from_its_seed_and_actions_whatever_was_played_before(
 
 def test_other_seeds_or_actions_give_other_games(spec: EnvSpec, env: Env) -> None:
     if spec.protocol != "drama":
-        assert trajectory(env, seed=0) != trajectory(env, seed=1)
+        # MinAtar's Breakout begins in one of two ways only.
+        assert any(trajectory(env, seed=0) != trajectory(env, seed=seed) for seed in range(1, 9))
     assert trajectory(env, seed=5, actions=0) != trajectory(env, seed=5, actions=1)
 
 

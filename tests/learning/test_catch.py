@@ -17,7 +17,7 @@ def learn(recipe: str, seed: int, run: Path) -> float:
     words = [sys.executable, "-m", "tokenworlds", "train", recipe, "--seed", str(seed)]
     done = subprocess.run([*words, "--run", str(run)], capture_output=True, text=True, timeout=3000)
     assert done.returncode == 0, done.stderr[-2000:]
-    returns = json.loads((run / "evaluation.json").read_text())["returns"]
+    returns: list[float] = json.loads((run / "evaluation.json").read_text())["returns"]
     assert len(returns) == 100
     return sum(returns) / len(returns)
 

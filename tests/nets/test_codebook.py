@@ -54,9 +54,21 @@ def test_the_first_update_places_codes_on_data() -> None:
 
 def test_dead_codes_are_revived_only_on_request() -> None:
     kept, revived = seeded(decay=0.5), seeded(decay=0.5, revive_below=0.05)
-    data = torch.tensor([[0.0, 0.0], [0.1, 0.1]])
+    data = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
     for _ in range(10):
         assign(kept, data)
         assign(revived, data)
     torch.testing.assert_close(kept.vectors[3], torch.tensor([10.0, 10.0]), atol=0.2, rtol=0)
-    assert revived.vectors[3].max() < 1
+    # Both points now have a code of their own.
+    nearest = revived.distance(data).amin(dim=-1)
+    torch.testing.assert_close(nearest, torch.zeros(2), atol=1e-2, rtol=0)
+
+
+def test_first_codes_are_spread_over_rare_data_too() -> None:
+    """One vector in a hundred is unlike the rest; evenly drawn codes would mostly miss it."""
+    torch.manual_seed(0)
+    codebook = Codebook.Config(codes=4, width=2).build()
+    data = torch.zeros(300, 2)
+    data[:3], data[3:6], data[6:9] = 5.0, -5.0, torch.tensor([5.0, -5.0])
+    codebook.update(data.unsqueeze(1), torch.zeros(300, 1, dtype=torch.long))
+    torch.testing.assert_close(codebook.distance(data).amin(dim=-1), torch.zeros(300))

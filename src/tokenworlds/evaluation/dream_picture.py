@@ -145,10 +145,10 @@ def draw_tiles(
     """A coloured square for each code, in the middle of the cell."""
     factor = max(1, min(size[0] // tiles.shape[0], size[1] // tiles.shape[1]))
     ground = Image.new("RGB", size[::-1], theme.background)
-    palette = np.vstack([code_colours(vocabulary), np.array(ground.getpixel((0, 0)), np.uint8)])
-    squares = Image.fromarray(rule(enlarge(palette[tiles], factor), factor))
+    squares = Image.fromarray(rule(enlarge(code_colours(vocabulary)[tiles], factor), factor))
+    codes = Image.fromarray(enlarge(np.uint8(255) * (tiles >= 0)[..., None], factor)[..., 0])
     spare = (size[1] - squares.width) // 2, (size[0] - squares.height) // 2
-    ground.paste(squares, spare)
+    ground.paste(squares, spare, mask=codes)
     return np.asarray(ground)
 
 
@@ -158,13 +158,9 @@ def enlarge(frame: UInt8[np.ndarray, "H W C"], factor: int) -> UInt8[np.ndarray,
 
 
 def rule(squares: UInt8[np.ndarray, "H W 3"], factor: int) -> UInt8[np.ndarray, "H W 3"]:
-    """Thin lines that part the squares."""
-    thin = factor // 8
-    inside = (
-        np.arange(squares.shape[0]) % factor >= thin,
-        np.arange(squares.shape[1]) % factor >= thin,
-    )
-    shade = np.where(inside[0][:, None] & inside[1], 1.0, 0.8)
+    """Thin darker lines that part the squares."""
+    rows, columns = (np.arange(side) % factor < factor // 8 for side in squares.shape[:2])
+    shade = np.where(rows[:, None] | columns, 0.8, 1.0)
     return np.asarray(np.rint(squares * shade[..., None]), np.uint8)
 
 

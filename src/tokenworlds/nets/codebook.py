@@ -21,7 +21,7 @@ class Codebook(nn.Module, Component):
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Codebook"]):
-        """Choices; a code whose running count falls below `revive_below` is set on fresh data."""
+        """Choices; a code whose running count falls below `revive_below` is placed anew."""
 
         codes: int = 64
         width: int = 128
@@ -71,8 +71,16 @@ class Codebook(nn.Module, Component):
             self._place(dead, flat)
 
     def _place(self, which: Tensor, flat: Float[Tensor, "N D"]) -> None:
-        """Set codes on vectors drawn from data, with a count of one each."""
-        drawn = flat[torch.randint(len(flat), (self.config.codes,), device=flat.device)]
-        self.vectors[which] = drawn[which]
-        self.sums[which] = drawn[which]
-        self.counts[which] = 1.0
+        """Set codes on data, one after the other, each where the others are far (k-means++).
+
+        Drawing vectors evenly would put most codes on the background of a frame.
+        """
+        taken = ~which
+        for code in which.nonzero().flatten():
+            kept = self.distance(flat)[:, taken]
+            weight = kept.amin(dim=-1) if taken.any() else torch.ones_like(flat[:, 0])
+            drawn = flat[torch.multinomial(weight + 1e-8, 1)[0]]
+            self.vectors[code] = drawn
+            self.sums[code] = drawn
+            self.counts[code] = 1.0
+            taken[code] = True

@@ -1,8 +1,10 @@
 """Every recipe by its name on the command line, and a user's own from a file."""
 
+import contextlib
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -55,7 +57,8 @@ def load_own(name: str) -> Found:
     made = [key for key, value in vars(module).items() if callable(value)]
     if function not in made:
         raise unknown(f"recipe in {name.rpartition(':')[0]}", function, made)
-    recipe = getattr(module, function)()
+    with naming_the_culprit(name):
+        recipe = getattr(module, function)()
     if not isinstance(recipe, Recipe):
         raise UserError(f"{name} returned {type(recipe).__name__}, not a Recipe")
     return Found(recipe, {module.__name__: module})
@@ -71,8 +74,22 @@ def load_module(name: str) -> ModuleType:
     assert spec.loader is not None, path
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
+    with naming_the_culprit(str(path)):
+        spec.loader.exec_module(module)
     return module
+
+
+@contextlib.contextmanager
+def naming_the_culprit(name: str) -> Iterator[None]:
+    """Turns what a user's own code raises into a sentence that says where."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{last.filename}, line {last.lineno}"
+        raise UserError(f"{name} failed: {type(error).__name__}: {error} ({place})") from error
 
 
 def own_modules(name: str) -> Mapping[str, ModuleType]:

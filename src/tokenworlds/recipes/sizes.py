@@ -70,7 +70,13 @@ SMALL_FILTERS = (32, 64, 128, 128)
 
 def nano(recipe: Recipe) -> Recipe:
     """A few hundred thousand parameters."""
-    vocabulary = {"codebook.codes": 16, "codebook.decay": 0.97, "categoricals": 16, "classes": 16}
+    vocabulary = {
+        "codebook.codes": 16,
+        "codebook.decay": 0.97,
+        "codebook.revive_below": 0.5,
+        "categoricals": 16,
+        "classes": 16,
+    }
     sequence = {"heads": 4, "chunk": 16, "feedforward": 256, "window": 32}
     return shrink(recipe, NANO, NANO_FILTERS, vocabulary, sequence)
 

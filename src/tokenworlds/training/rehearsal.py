@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import torch
 
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.seeding import global_states, restore_global_states
 from tokenworlds.core.types import FrameShape, Segment
 from tokenworlds.evaluation.player import Player
 from tokenworlds.training.recipe import Recipe
@@ -27,7 +28,7 @@ def telling_what_does_not_fit() -> Iterator[None]:
 
 def rehearse(player: Player, recipe: Recipe, frame_shape: FrameShape) -> None:
     """Compute every loss once; changes neither weights nor generators."""
-    before = torch.get_rng_state()
+    before = global_states(player.device)
     segment = blank_segment(player, frame_shape)
     start = player.world.start(segment, player.behaviour.horizon)
     generator = torch.Generator(player.device).manual_seed(0)
@@ -35,7 +36,7 @@ def rehearse(player: Player, recipe: Recipe, frame_shape: FrameShape) -> None:
         player.world.losses(segment).total(recipe.learning["world"].scales)
         dreamt = player.behaviour.losses(player.world, start, generator)
         dreamt.total(recipe.learning["behaviour"].scales)
-    torch.set_rng_state(before)
+    restore_global_states(before, player.device)
 
 
 def blank_segment(player: Player, shape: FrameShape) -> Segment:

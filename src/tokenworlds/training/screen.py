@@ -85,13 +85,12 @@ class PlainScreen:
 
     def progress(self, steps: int, rates: Mapping[str, float], seconds_left: float | None) -> None:
         """Remembered for the next event."""
-        updates = [
-            f"{name.removesuffix('_updates')} {readable.rate(rate)}/s"
+        speeds = [
+            f"{name.removesuffix('_updates').replace('_', ' ')} {readable.rate(rate)}/s"
             for name, rate in rates.items()
-            if name.endswith("_updates")
         ]
         left = [] if seconds_left is None else [f"{readable.duration(seconds_left)} left"]
-        self.speed = "".join(f"  {part}" for part in (*updates, *left))
+        self.speed = "".join(f"  {part}" for part in (", ".join(speeds), *left) if part)
 
     def note(self, text: str) -> None:
         """A line of its own."""
