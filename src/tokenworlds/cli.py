@@ -95,6 +95,6 @@ def sentence(box: str, words: Sequence[str]) -> str:
 
 
 def complain(error: object, code: int) -> int:
-    """Tell it in one sentence."""
-    print(f"tokenworlds: {error}", file=sys.stderr)
+    """Tell it on one line."""
+    print(f"tokenworlds: {' '.join(str(error).split())}", file=sys.stderr)
     return code

@@ -1,4 +1,4 @@
-"""A run on a terminal: how far, how well, how fast, drawn anew twice a second."""
+"""A run on a terminal: how far, how well, how fast, drawn anew every second."""
 
 import time
 from collections import defaultdict, deque
@@ -51,7 +51,7 @@ class LiveScreen:
         self._rates: Mapping[str, float] = {}
         self._left: tuple[float, float] | None = None
         self._stopping = False
-        self._live = SteadyLive(self, console=console, refresh_per_second=2)
+        self._live = SteadyLive(self, console=console, refresh_per_second=1)
 
     def __enter__(self) -> Self:
         self._live.start(refresh=True)

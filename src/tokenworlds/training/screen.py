@@ -12,6 +12,7 @@ from rich.console import Console
 
 from tokenworlds.training import readable
 from tokenworlds.training.loop import Screen
+from tokenworlds.training.pace import EPISODES
 from tokenworlds.training.spec import RunSpec
 
 STOPPING = "stopping after this phase; Ctrl-C again leaves at once"
@@ -48,7 +49,9 @@ class Heading:
 def open_screen(heading: Heading) -> Iterator[StoppableScreen]:
     """The screen that suits standard output."""
     console = Console()
-    if not console.is_terminal or console.is_dumb_terminal or not draws_lines(console.encoding):
+    # Asked itself: to the console, a wish for colours makes everything a terminal.
+    terminal = sys.stdout.isatty() and not console.is_dumb_terminal
+    if not terminal or not draws_lines(console.encoding):
         yield PlainScreen(heading)
         return
     from tokenworlds.training.live_screen import LiveScreen
@@ -88,6 +91,7 @@ class PlainScreen:
         speeds = [
             f"{name.removesuffix('_updates').replace('_', ' ')} {readable.rate(rate)}/s"
             for name, rate in rates.items()
+            if name != EPISODES
         ]
         left = [] if seconds_left is None else [f"{readable.duration(seconds_left)} left"]
         self.speed = "".join(f"  {part}" for part in (", ".join(speeds), *left) if part)

@@ -35,8 +35,9 @@ def start(spec: RunSpec, folder: RunFolder, screen: Screen, should_stop: Stop) -
     folder.insist_on_vacancy()
     with telling_what_does_not_fit():
         loop = Loop(spec, folder, screen)
-        rehearse(loop.job.player, spec.recipe, loop.job.envs.frame_shape)
     with closing(loop):
+        with telling_what_does_not_fit():
+            rehearse(loop.job.player, spec.recipe, loop.job.envs.frame_shape)
         folder.begin(spec)
         loop.begin()
         return train(loop, should_stop)
@@ -85,8 +86,13 @@ def conclude(
 
 def conclude_finished(spec: RunSpec, folder: RunFolder, should_stop: Stop) -> Ending | None:
     """See to it that a run whose steps are done was judged; None if there are steps to do."""
-    trained = load_player(folder, spec) if folder.latest_step >= spec.recipe.steps else None
-    if trained is None or trained.steps < spec.recipe.steps:
+    if folder.latest_step < spec.recipe.steps:
+        return None
+    done = concluded(folder)
+    if done is not None:
+        return done
+    trained = load_player(folder, spec)
+    if trained.steps < spec.recipe.steps:
         return None
     result = conclude(folder, spec, trained.player, trained.steps, should_stop)
     if result is None:
@@ -96,6 +102,15 @@ def conclude_finished(spec: RunSpec, folder: RunFolder, should_stop: Stop) -> En
 
     replay = reopen_replay(folder, trained)
     return picture(folder, spec, trained.player, replay, Ending(trained.steps, result))
+
+
+def concluded(folder: RunFolder) -> Ending | None:
+    """The ending of a run that was judged at its last step, if its pictures are there too."""
+    steps, result = folder.latest_step, read_result(folder.path / FILE)
+    curve, page = folder.path / "curve.png", folder.path / "report.html"
+    if result is None or result.agent_steps != steps or not (curve.exists() and page.exists()):
+        return None
+    return Ending(steps, result, curve, page)
 
 
 def picture(

@@ -1,0 +1,147 @@
+"""A user's mistake is answered with one sentence and exit code 2, and leaves nothing behind."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from tiny_runs import sentence, train
+
+from tokenworlds.cli import main
+
+MISTAKES = [
+    (["trian"], "unknown command 'trian'", "did you mean 'train'?"),
+    (["train", "step-vq-n"], "unknown recipe 'step-vq-n'", "did you mean 'step-vq-m'?"),
+    (["show", "step-vq-n"], "unknown recipe 'step-vq-n'", "did you mean 'step-vq-m'?"),
+    (["train", "--env", "cathc"], "unknown environment 'cathc'", "did you mean 'catch'?"),
+    (["train", "--env", "toy:cathc"], "unknown toy 'cathc'", "did you mean 'catch'?"),
+    (["train", "--env", "atari:Pnog"], "'Pnog'", "did you mean 'Pong'?"),
+    (["train", "--size", "nao"], "unknown size 'nao'", "did you mean 'nano'?"),
+    (["train", "--protocol", "toys"], "unknown protocol for catch 'toys'", "'toy'?"),
+    (["train", "--device", "cud"], "unknown device 'cud'", "choose from auto, cpu"),
+    (["train", "--set", "world.seqence.width=8"], "unknown field of world 'seqence'", "'sequence'?"),
+    (["train", "--set", "streams=many"], "streams takes a whole number, not 'many'", ""),
+    (["train", "--set", "world.sequence=mamba3"], "'mamba3'", "did you mean 'mamba2'?"),
+    (["train", "--set", "streams"], "'streams' is no assignment", "write a.b.c=value"),
+    (["train", "--set", "streams=0"], "streams takes a whole number of 1 or more, not 0", ""),
+    (["train", "--steps", "0"], "--steps: takes a whole number of 1 or more, not '0'", ""),
+    (["train", "--steps", "-5"], "--steps: takes a whole number of 1 or more, not '-5'", ""),
+    (["train", "--steps", "many"], "--steps: takes a whole number of 1 or more, not 'many'", ""),
+    (["train", "--steps"], "'--steps'", ""),
+    (["train", "--seed", "-1"], "--seed: takes a whole number of 0 or more, not '-1'", ""),
+    (["train", "--threads", "0"], "--threads: takes a whole number of 1 or more, not '0'", ""),
+    (["train", "--stepz", "5"], "--stepz", "did you mean --steps?"),
+    (["train", "step-vq-m", "catch"], "catch", "tokenworlds train --help"),
+    (["train", "my_agents.py:mine"], "'my_agents.py' is no file", ""),
+    (["resume"], "RUN", "tokenworlds resume --help"),
+    (["resume", "nowhere"], "'nowhere' is no run folder: there is no such folder", ""),
+    (["evaluate", "nowhere"], "'nowhere' is no run folder: there is no such folder", ""),
+    (["evaluate", "nowhere", "--episodes", "0"], "takes a whole number of 1 or more", ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "hint"), MISTAKES, ids=[" ".join(words) for words, _, _ in MISTAKES]
+)
+def test_a_mistake_is_named_with_what_was_meant(
+    words: list[str], said: str, hint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    captured = capsys.readouterr()
+    told = sentence(captured.err)
+    assert said in told
+    assert hint in told
+    assert captured.out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("world.sequence.heads=3", "3"),
+        ("world.tokenizer.kernel=4", "size"),
+        ("world.tokenizer.groups=5", "divisible"),
+        ('learning.world.scales={"reward":1.0}', "scales ['reward']"),
+    ],
+)
+def test_values_that_do_not_fit_together_leave_no_run_behind(
+    change: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(train(Path("run"), change)) == 2
+    told = sentence(capsys.readouterr().err)
+    assert "the recipe does not fit together" in told
+    assert said in told
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [["train", "--env", "atari:Pong"], ["show", "cb-m", "--env", "atari:Pong"]])
+def test_a_missing_extra_is_named_with_the_command_that_brings_it(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "ale_py", None)
+    assert main(words) == 2
+    assert "pip install 'tokenworlds[atari]'" in sentence(capsys.readouterr().err)
+
+
+def test_a_folder_without_a_run_is_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["resume", str(tmp_path)]) == 2
+    assert "it holds no run.json" in sentence(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"run": {}}', '{"run": {"recipe_name": "x"}}'])
+def test_a_description_that_cannot_be_read_is_named(
+    content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run.json").write_text(content)
+    for command in ("resume", "evaluate"):
+        assert main([command, str(tmp_path)]) == 2
+        assert "run.json" in sentence(capsys.readouterr().err)
+
+
+def test_a_run_is_not_overwritten(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (finished / "run.json").read_bytes()
+    assert main(train(finished)) == 2
+    assert f"tokenworlds resume {finished}" in sentence(capsys.readouterr().err)
+    assert (finished / "run.json").read_bytes() == before
+
+
+def test_a_folder_of_other_things_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "thesis.tex").write_text("chapter 1")
+    assert main(train(tmp_path)) == 2
+    assert "is not empty" in sentence(capsys.readouterr().err)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_mistake_in_ones_own_file_is_placed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "my_agents.py").write_text("\n\ndef mine():\n    return 1 / 0\n")
+    assert main(["train", "my_agents.py:mine"]) == 2
+    told = sentence(capsys.readouterr().err)
+    assert "ZeroDivisionError" in told
+    assert "line 4" in told
+    assert main(["train", "my_agents.py:mien"]) == 2
+    assert "did you mean 'mine'?" in sentence(capsys.readouterr().err)
+
+
+def test_a_protocol_that_the_run_knows_not(
+    finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (finished / "evaluation.json").read_bytes()
+    assert main(["evaluate", str(finished), "--protocol", "atari100k"]) == 2
+    assert "unknown protocol for toy:catch 'atari100k'" in sentence(capsys.readouterr().err)
+    assert (finished / "evaluation.json").read_bytes() == before
+
+
+def test_a_device_of_another_machine(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    described = json.loads((finished / "run.json").read_text())
+    described["run"]["device"] = "cuda:77"
+    (tmp_path / "run.json").write_text(json.dumps(described))
+    assert main(["resume", str(tmp_path)]) == 2
+    assert "unknown device 'cuda:77'" in sentence(capsys.readouterr().err)

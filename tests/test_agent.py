@@ -1,0 +1,58 @@
+"""The three-line API on a run that was really trained, if only for seconds."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tokenworlds.agent import Agent
+from tokenworlds.cli import main
+from tokenworlds.core.types import Segment
+from tokenworlds.envs.catch import Catch
+
+TINY = (
+    "streams=2",
+    "schedule.warm_up=64",
+    "learning.world.batch=2",
+    "learning.behaviour.batch=4",
+    "evaluation.final_episodes=2",
+)
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Agent:
+    run = tmp_path_factory.mktemp("runs") / "run"
+    sets = [word for choice in TINY for word in ("--set", choice)]
+    assert main(["train", "--steps", "96", "--run", str(run), "--threads", "1", *sets]) == 0
+    return Agent.load(run)
+
+
+def test_it_plays_a_whole_game(agent: Agent) -> None:
+    env, carry = Catch(), None
+    frame, first, over = env.reset(0), True, False
+    while not over:
+        action, carry = agent.act(frame[np.newaxis], np.array([first]), carry)
+        step = env.step(action[0])
+        frame, first, over = step.frame, step.ending, step.over
+    assert step.reward in (-1.0, 1.0)
+
+
+def segment() -> Segment:
+    env = Catch()
+    frames = [env.reset(0), *(env.step(1).frame for _ in range(3))]
+    flags = torch.zeros(1, 4, dtype=torch.bool)
+    first = flags.clone()
+    first[0, 0] = True
+    stay = torch.ones(1, 4, dtype=torch.long)
+    seen = torch.from_numpy(np.stack(frames)).unsqueeze(0)
+    return Segment(seen, first, stay, torch.zeros(1, 4), flags, flags, ~flags)
+
+
+def test_it_dreams_with_its_own_actions_or_given_ones(agent: Agent) -> None:
+    own = list(agent.imagine(segment(), steps=3))
+    given = list(agent.imagine(segment(), steps=3, actions=torch.ones(1, 3, dtype=torch.long)))
+    assert len(own) == len(given) == 3
+    for dream in own:
+        assert dream.frame.shape == (1, 3, 64, 64)
+        assert 0 <= dream.ending.item() <= 1
