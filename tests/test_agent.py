@@ -1,7 +1,5 @@
 """The three-line API on a run that was really trained, if only for seconds."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch

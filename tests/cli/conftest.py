@@ -17,13 +17,19 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def _no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pictures take longer than a tiny run."""
-    monkeypatch.setattr(session, "picture", lambda *run: run[-1])
+    """Pictures take longer than a tiny run; one test makes them."""
+    leave_out_pictures(monkeypatch)
 
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that was never stopped; to be read only."""
+    """A run that was never stopped, without pictures; to be read only."""
     run = tmp_path_factory.mktemp("runs") / "finished"
-    assert main(train(run)) == 0
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        leave_out_pictures(monkeypatch)
+        assert main(train(run)) == 0
     return run
+
+
+def leave_out_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "picture", lambda *run: run[-1])

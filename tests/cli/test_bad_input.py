@@ -11,8 +11,8 @@ from tokenworlds.cli import main
 
 MISTAKES = [
     (["trian"], "unknown command 'trian'", "did you mean 'train'?"),
-    (["train", "step-vq-n"], "unknown recipe 'step-vq-n'", "did you mean 'step-vq-m'?"),
-    (["show", "step-vq-n"], "unknown recipe 'step-vq-n'", "did you mean 'step-vq-m'?"),
+    (["train", "stepvq-m"], "unknown recipe 'stepvq-m'", "did you mean 'step-vq-m'?"),
+    (["show", "stepvq-m"], "unknown recipe 'stepvq-m'", "did you mean 'step-vq-m'?"),
     (["train", "--env", "cathc"], "unknown environment 'cathc'", "did you mean 'catch'?"),
     (["train", "--env", "toy:cathc"], "unknown toy 'cathc'", "did you mean 'catch'?"),
     (["train", "--env", "atari:Pnog"], "'Pnog'", "did you mean 'Pong'?"),
@@ -58,9 +58,9 @@ def test_a_mistake_is_named_with_what_was_meant(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("world.sequence.heads=3", "3"),
-        ("world.tokenizer.kernel=4", "size"),
-        ("world.tokenizer.groups=5", "divisible"),
+        ("world.sequence.heads=3", "heads=3 of Mamba-2 must divide"),
+        ("world.tokenizer.kernel=4", "the recipe does not fit together"),
+        ("world.tokenizer.groups=5", "the recipe does not fit together"),
         ('learning.world.scales={"reward":1.0}', "scales ['reward']"),
     ],
 )
@@ -68,9 +68,7 @@ def test_values_that_do_not_fit_together_leave_no_run_behind(
     change: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(train(Path("run"), change)) == 2
-    told = sentence(capsys.readouterr().err)
-    assert "the recipe does not fit together" in told
-    assert said in told
+    assert said in sentence(capsys.readouterr().err)
     assert list(tmp_path.iterdir()) == []
 
 

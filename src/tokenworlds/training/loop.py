@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from statistics import mean
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from tokenworlds.core.clocks import Every
 from tokenworlds.envs.atari import PROTOCOLS as ATARI_PROTOCOLS
@@ -18,6 +18,7 @@ from tokenworlds.training.schedule import Phase
 from tokenworlds.training.spec import RunSpec
 
 
+@runtime_checkable
 class Screen(Protocol):
     """Where a run shows itself."""
 

@@ -13,8 +13,8 @@ from tokenworlds.training.run_folder import RunFolder
 from tokenworlds.training.spec import RunSpec
 
 ROWS = 2
-STEPS = 16
-SEEN = 3
+STEPS = 14
+SEEN = 2
 
 
 def report(folder: RunFolder, spec: RunSpec, player: Player, replay: ReplayStore | None) -> Report:

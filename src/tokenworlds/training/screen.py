@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, Protocol, TextIO, runtime_checkable
 
 from rich.console import Console
 
@@ -18,6 +18,7 @@ from tokenworlds.training.spec import RunSpec
 STOPPING = "stopping after this phase; Ctrl-C again leaves at once"
 
 
+@runtime_checkable
 class StoppableScreen(Screen, Protocol):
     """A screen that can say that a wish to stop was heard."""
 

@@ -1,0 +1,183 @@
+"""Disks that are full or read-only, and checkpoints that are not whole: a sentence, nothing lost."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tiny_runs import final_weights, newest_checkpoint, sentence, stop_run, train
+
+from tokenworlds.cli import main
+
+pytestmark = pytest.mark.usefixtures("_no_pictures")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk in memory of its own, where one can be had."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if sys.platform != "linux" or os.getuid() != 0 or not mount(disk, "size=4m"):
+        pytest.skip("only root on Linux can mount a disk")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def mount(disk: Path, options: str) -> bool:
+    again = ",remount" if os.path.ismount(disk) else ""
+    command = ["mount", "-t", "tmpfs", "-o", options + again, "tmpfs", str(disk)]
+    return subprocess.run(command, capture_output=True).returncode == 0
+
+
+def fill(disk: Path) -> Path:
+    """Leave no room at all."""
+    ballast = disk / "ballast"
+    with open(ballast, "wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(1024))
+    return ballast
+
+
+def test_a_full_disk_loses_nothing(
+    small_disk: Path, finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = small_disk / "run"
+    stop_run(run, 24)
+    ballast = fill(small_disk)
+    capsys.readouterr()
+    assert main(["resume", str(run)]) == 2
+    told = sentence(capsys.readouterr().err)
+    assert told.startswith(f"cannot write to {run}: no space left on device; nothing is lost")
+    assert f"tokenworlds resume {run}" in told
+    ballast.unlink()
+    assert main(["resume", str(run)]) == 0
+    assert final_weights(run) == final_weights(finished)
+
+
+def test_a_disk_that_is_full_from_the_start(
+    small_disk: Path, finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = small_disk / "run"
+    ballast = fill(small_disk)
+    assert main(train(run)) == 2
+    assert "no space left on device" in sentence(capsys.readouterr().err)
+    ballast.unlink()
+    shutil.rmtree(run, ignore_errors=True)
+    assert main(train(run)) == 0
+    assert final_weights(run) == final_weights(finished)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits the size of files")
+@pytest.mark.parametrize("room", [0, 512, 3000, 20_000])
+def test_wherever_writing_fails_the_run_can_be_resumed(
+    room: int, finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import resource
+
+    run = Path("run")
+    stop_run(run, 24)
+    capsys.readouterr()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    try:
+        code = main(["resume", str(run)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert code == 2
+    assert "file too large; nothing is lost" in sentence(capsys.readouterr().err)
+    assert main(["resume", str(run)]) == 0
+    assert final_weights(run) == final_weights(finished)
+
+
+def test_a_read_only_disk(
+    small_disk: Path, finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = small_disk / "run"
+    stop_run(run, 24)
+    assert mount(small_disk, "ro")
+    for words in (train(small_disk / "other"), ["resume", str(run)], ["evaluate", str(run)]):
+        capsys.readouterr()
+        assert main(words) == 2
+        assert sentence(capsys.readouterr().err).startswith(f"cannot write to {small_disk}")
+    assert mount(small_disk, "rw")
+    assert main(["resume", str(run)]) == 0
+    assert final_weights(run) == final_weights(finished)
+
+
+@pytest.mark.skipif(
+    sys.platform == "win32" or os.getuid() == 0, reason="root may write where others may not"
+)
+def test_a_folder_of_somebody_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir(mode=0o555)
+    assert main(train(theirs / "run")) == 2
+    assert "permission denied" in sentence(capsys.readouterr().err)
+
+
+def cut_short(checkpoint: Path) -> None:
+    weights = checkpoint / "weights.safetensors"
+    os.truncate(weights, weights.stat().st_size // 2)
+
+
+def test_a_checkpoint_cut_short_is_skipped(
+    finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Path("run")
+    stop_run(run, 40)
+    cut_short(newest_checkpoint(run))
+    capsys.readouterr()
+    assert main(["evaluate", str(run), "--episodes", "1"]) == 0
+    assert "checkpoint step-000000040 is damaged and skipped" in capsys.readouterr().err
+    assert main(["resume", str(run)]) == 0
+    assert "checkpoint step-000000040 is damaged and skipped" in capsys.readouterr().out
+    assert final_weights(run) == final_weights(finished)
+
+
+def test_a_run_of_which_nothing_verifies(capsys: pytest.CaptureFixture[str]) -> None:
+    run = Path("run")
+    stop_run(run, 24)
+    for checkpoint in (run / "checkpoints").iterdir():
+        cut_short(checkpoint)
+    for words in (["evaluate", str(run)], ["resume", str(run)], ["resume", str(run)]):
+        capsys.readouterr()
+        assert main(words) == 2
+        told = sentence(capsys.readouterr().err)
+        assert told == "run holds no checkpoint that verifies: all are damaged"
+
+
+def test_a_run_killed_before_its_first_checkpoint_starts_anew(finished: Path) -> None:
+    run = Path("run")
+    stop_run(run, 8)
+    shutil.rmtree(run / "checkpoints")
+    assert main(["evaluate", str(run)]) == 2
+    assert main(["resume", str(run)]) == 0
+    assert final_weights(run) == final_weights(finished)
+    assert (run / "metrics.jsonl").read_bytes() == (finished / "metrics.jsonl").read_bytes()
+
+
+def test_a_loss_that_is_not_finite_keeps_the_last_good_state(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run = Path("run")
+    assert main(train(run, "learning.world.optimiser.rate=1e30")) == 1
+    told = sentence(capsys.readouterr().err)
+    assert "of world:" in told
+    assert "the last good state is kept in run" in told
+    assert main(["evaluate", str(run), "--episodes", "1"]) == 0
+
+
+def test_one_process_at_a_time(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = Path("run")
+    stop_run(run, 8)
+    capsys.readouterr()
+    holding = "import sys, fcntl; f = open('run/.lock'); fcntl.flock(f, fcntl.LOCK_EX); print('held', flush=True); sys.stdin.read()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", holding], **pipes) as holder:  # type: ignore[call-overload]
+        assert holder.stdout.readline() == "held\n"
+        assert main(["resume", str(run)]) == 2
+        assert sentence(capsys.readouterr().err) == "run is in use by another process"
+        holder.communicate()

@@ -1,0 +1,106 @@
+"""A run that is asked to stop saves itself and goes on later as if nothing had happened."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tiny_runs import STEPS, final_weights, newest_checkpoint, signal_at, stop_run, train
+
+from tokenworlds.cli import main
+from tokenworlds.evaluation import episodes
+
+pytestmark = pytest.mark.usefixtures("_no_pictures")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_saves_and_tells_how_to_go_on(
+    number: int,
+    code: int,
+    finished: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with monkeypatch.context() as during:
+        signal_at(during, 40, number)
+        assert main(train(Path("run"))) == code
+    assert "Stopped at step 40; go on with: tokenworlds resume run" in capsys.readouterr().out
+    assert newest_checkpoint(Path("run")).name == "step-000000040"
+    assert main(["resume", "run"]) == 0
+    assert final_weights(Path("run")) == final_weights(finished)
+
+
+@pytest.mark.parametrize("steps", [8, 24, 48, 56])
+def test_what_was_written_down_is_the_same_wherever_it_was_stopped(
+    steps: int, finished: Path
+) -> None:
+    stop_run(Path("run"), steps)
+    assert main(["resume", "run"]) == 0
+    for name in ("metrics.jsonl", "evaluation.json"):
+        assert Path("run", name).read_bytes() == (finished / name).read_bytes()
+
+
+def test_an_evaluation_is_given_up_and_made_good_later(
+    finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as during:
+        during.setattr(episodes, "play", interrupted_in(episodes.play))
+        assert main(train(Path("run"))) == 130
+    assert "evaluation/return" not in Path("run/metrics.jsonl").read_text()
+    assert main(["resume", "run"]) == 0
+    assert Path("run/metrics.jsonl").read_bytes() == (finished / "metrics.jsonl").read_bytes()
+    assert final_weights(Path("run")) == final_weights(finished)
+
+
+def interrupted_in(play):  # type: ignore[no-untyped-def]
+    """Playing, with Ctrl-C pressed just after it began."""
+
+    def played(*arguments):  # type: ignore[no-untyped-def]
+        signal.raise_signal(signal.SIGINT)
+        return play(*arguments)
+
+    return played
+
+
+def test_the_final_evaluation_can_be_made_good_later(
+    finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as during:
+        signal_at(during, STEPS)
+        assert main(train(Path("run"))) == 130
+    assert not Path("run/evaluation.json").exists()
+    assert main(["resume", "run"]) == 0
+    same = (finished / "evaluation.json").read_bytes()
+    assert Path("run/evaluation.json").read_bytes() == same
+
+
+def test_the_second_ctrl_c_leaves_at_once(
+    finished: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as during:
+        signal_at(during, 40, times=2)
+        assert main(train(Path("run"))) == 130
+    assert capsys.readouterr().err == "tokenworlds: interrupted\n"
+    assert newest_checkpoint(Path("run")).name == "step-000000032"
+    assert main(["resume", "run"]) == 0
+    assert final_weights(Path("run")) == final_weights(finished)
+
+
+def test_handlers_of_signals_are_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    stop_run(Path("run"), 8)
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_ctrl_c_at_a_process_of_its_own() -> None:
+    words = [sys.executable, "-m", "tokenworlds", *train(Path("run"), steps=10**6)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, env=os.environ | {"PYTHONUNBUFFERED": "1"}, **pipes) as process:  # type: ignore[call-overload]
+        next(line for line in process.stdout if "loss" in line)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+    assert process.returncode == 130
+    assert "go on with: tokenworlds resume run" in out
+    assert "Traceback" not in err
