@@ -19,7 +19,11 @@ MISTAKES = [
     (["train", "--size", "nao"], "unknown size 'nao'", "did you mean 'nano'?"),
     (["train", "--protocol", "toys"], "unknown protocol for catch 'toys'", "'toy'?"),
     (["train", "--device", "cud"], "unknown device 'cud'", "choose from auto, cpu"),
-    (["train", "--set", "world.seqence.width=8"], "unknown field of world 'seqence'", "'sequence'?"),
+    (
+        ["train", "--set", "world.seqence.width=8"],
+        "unknown field of world 'seqence'",
+        "'sequence'?",
+    ),
     (["train", "--set", "streams=many"], "streams takes a whole number, not 'many'", ""),
     (["train", "--set", "world.sequence=mamba3"], "'mamba3'", "did you mean 'mamba2'?"),
     (["train", "--set", "streams"], "'streams' is no assignment", "write a.b.c=value"),
@@ -72,7 +76,9 @@ def test_values_that_do_not_fit_together_leave_no_run_behind(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("words", [["train", "--env", "atari:Pong"], ["show", "cb-m", "--env", "atari:Pong"]])
+@pytest.mark.parametrize(
+    "words", [["train", "--env", "atari:Pong"], ["show", "cb-m", "--env", "atari:Pong"]]
+)
 def test_a_missing_extra_is_named_with_the_command_that_brings_it(
     words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -81,9 +87,7 @@ def test_a_missing_extra_is_named_with_the_command_that_brings_it(
     assert "pip install 'tokenworlds[atari]'" in sentence(capsys.readouterr().err)
 
 
-def test_a_folder_without_a_run_is_none(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_without_a_run_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["resume", str(tmp_path)]) == 2
     assert "it holds no run.json" in sentence(capsys.readouterr().err)
 

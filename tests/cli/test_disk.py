@@ -1,4 +1,4 @@
-"""Disks that are full or read-only, and checkpoints that are not whole: a sentence, nothing lost."""
+"""Full disks, read-only disks, checkpoints cut short: a sentence, and nothing is lost."""
 
 import contextlib
 import os
@@ -13,6 +13,13 @@ from tiny_runs import final_weights, newest_checkpoint, sentence, stop_run, trai
 
 from tokenworlds.cli import main
 
+HOLDING = """
+import fcntl, sys
+lock = open("run/.lock")
+fcntl.flock(lock, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
 pytestmark = pytest.mark.usefixtures("_no_pictures")
 
 
@@ -163,9 +170,9 @@ def test_a_loss_that_is_not_finite_keeps_the_last_good_state(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     run = Path("run")
-    assert main(train(run, "learning.world.optimiser.rate=1e30")) == 1
+    assert main(train(run, "learning.world.scales.reward=1e300")) == 1
     told = sentence(capsys.readouterr().err)
-    assert "of world:" in told
+    assert "update 1 of world: the total not finite" in told
     assert "the last good state is kept in run" in told
     assert main(["evaluate", str(run), "--episodes", "1"]) == 0
 
@@ -174,9 +181,13 @@ def test_one_process_at_a_time(finished: Path, capsys: pytest.CaptureFixture[str
     run = Path("run")
     stop_run(run, 8)
     capsys.readouterr()
-    holding = "import sys, fcntl; f = open('run/.lock'); fcntl.flock(f, fcntl.LOCK_EX); print('held', flush=True); sys.stdin.read()"
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", holding], **pipes) as holder:  # type: ignore[call-overload]
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDING],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as holder:
+        assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         assert main(["resume", str(run)]) == 2
         assert sentence(capsys.readouterr().err) == "run is in use by another process"

@@ -1,10 +1,11 @@
 """A run that is asked to stop saves itself and goes on later as if nothing had happened."""
 
-import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tiny_runs import STEPS, final_weights, newest_checkpoint, signal_at, stop_run, train
@@ -54,10 +55,10 @@ def test_an_evaluation_is_given_up_and_made_good_later(
     assert final_weights(Path("run")) == final_weights(finished)
 
 
-def interrupted_in(play):  # type: ignore[no-untyped-def]
+def interrupted_in(play: Callable[..., Any]) -> Callable[..., Any]:
     """Playing, with Ctrl-C pressed just after it began."""
 
-    def played(*arguments):  # type: ignore[no-untyped-def]
+    def played(*arguments: Any) -> Any:
         signal.raise_signal(signal.SIGINT)
         return play(*arguments)
 
@@ -96,8 +97,10 @@ def test_handlers_of_signals_are_as_before(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_ctrl_c_at_a_process_of_its_own() -> None:
     words = [sys.executable, "-m", "tokenworlds", *train(Path("run"), steps=10**6)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(words, env=os.environ | {"PYTHONUNBUFFERED": "1"}, **pipes) as process:  # type: ignore[call-overload]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
         next(line for line in process.stdout if "loss" in line)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate()

@@ -67,12 +67,12 @@ def conclude(ending: Ending, folder: RunFolder, interruption: Interruption) -> i
 
 
 def verdict(result: Result) -> str:
-    """The mean return, beside what is possible and what chance brings."""
+    """The mean return and, on a line below, what is possible and what chance brings."""
+    played = f"over {result.score.episodes} episodes of {result.env}, protocol {result.protocol}"
     beside = []
     best = best_return(result.env)
     if best is not None:
         beside.append(f"{result.score.mean / best:.0%} of the best possible {best:g}")
     if result.random_score is not None:
-        beside.append(f"a random policy: {result.random_score.mean:.2f}")
-    played = f"over {result.score.episodes} episodes of {result.env}, protocol {result.protocol}"
-    return f"{result.score} {played}" + (f" ({'; '.join(beside)})" if beside else "")
+        beside.append(f"a random policy: {result.random_score}")
+    return "\n        ".join([f"{result.score} {played}", "; ".join(beside)])

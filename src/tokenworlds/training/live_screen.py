@@ -3,9 +3,9 @@
 import time
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.console import Console, ConsoleDimensions, ConsoleOptions, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -16,6 +16,7 @@ from tokenworlds.training.screen import STOPPING, Heading
 
 NOTES = 2
 NARROW = 72
+ROOMY = 20
 REST = 14
 """Lines that the screen takes apart from the loss terms."""
 NAME, NUMBER, GAP = 15, 10, 1
@@ -28,14 +29,17 @@ KINDS = {
 
 
 class SteadyLive(Live):
-    """A live display that survives a change of the terminal's size."""
+    """A live display that survives a change of the terminal's size, and what others write."""
+
+    disturbed = False
+    drawn_size: ConsoleDimensions | None = None
 
     def refresh(self) -> None:
-        """Draw; where the terminal wrapped lines anew, the old picture can only be wiped."""
+        """Draw; where lines were moved since the last time, the old picture can only be wiped."""
         size = self.console.size
-        if size != getattr(self, "_drawn_size", size):
+        if self.disturbed or size != (self.drawn_size or size):
             self.console.clear()
-        self._drawn_size = size
+        self.disturbed, self.drawn_size = False, size
         super().refresh()
 
 
@@ -53,7 +57,7 @@ class LiveScreen:
         self._stopping = False
         self._live = SteadyLive(self, console=console, refresh_per_second=1)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "LiveScreen":
         self._live.start(refresh=True)
         return self
 
@@ -75,20 +79,21 @@ class LiveScreen:
         self._notes.append(text)
 
     def stopping(self) -> None:
-        """Say that the wish was heard."""
-        self._stopping = True
+        """Say that the wish was heard; the terminal has written ^C into the picture."""
+        self._stopping = self._live.disturbed = True
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Any]:
         # What is drawn in one thread grows in another: a list is taken as it is now.
         values = {name: list(numbers) for name, numbers in list(self._values.items())}
         width, height = options.max_width, console.height
+        gap = [Text()] if height >= ROOMY else []
         yield self._title()
         yield self._progress(width)
-        yield Text()
+        yield from gap
         yield self._returns(values, width)
-        yield Text()
+        yield from gap
         yield self._losses(values, width, height)
-        yield Text()
+        yield from gap
         yield Text(self._speeds(), style="dim", no_wrap=True, overflow="ellipsis")
         for text in list(self._notes):
             yield Text(f"note: {text}", style="yellow")

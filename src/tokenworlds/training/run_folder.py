@@ -85,6 +85,7 @@ class RunFolder:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            self.unlock()
             raise UserError(f"{self.path} is in use by another process") from None
 
     def unlock(self) -> None:

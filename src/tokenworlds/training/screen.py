@@ -4,9 +4,9 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TextIO, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from rich.console import Console
 
@@ -75,7 +75,6 @@ class PlainScreen:
     """A line for each event, in plain letters."""
 
     heading: Heading
-    out: TextIO = field(default_factory=lambda: sys.stdout)
     speed: str = ""
 
     def __post_init__(self) -> None:
@@ -107,7 +106,7 @@ class PlainScreen:
             os.write(2, f"{STOPPING}\n".encode())
 
     def _say(self, text: str) -> None:
-        print(text, file=self.out, flush=True)
+        print(text, flush=True)
 
 
 def told(event: Mapping[str, Any]) -> list[str]:

@@ -1,7 +1,7 @@
 """A run begun, or taken up where it stopped, and judged when its steps are done."""
 
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -45,10 +45,12 @@ def start(spec: RunSpec, folder: RunFolder, screen: Screen, should_stop: Stop) -
 
 def take_up(spec: RunSpec, folder: RunFolder, screen: Screen, should_stop: Stop) -> Ending:
     """Go on where the run stopped; one that was killed before its first checkpoint starts anew."""
-    folder.lock()
-    for text in changes(folder.machine, describe_machine()):
-        screen.note(text)
-    with closing(Loop(spec, folder, screen)) as loop:
+    with ExitStack() as stack:
+        folder.lock()
+        stack.callback(folder.unlock)
+        for text in changes(folder.machine, describe_machine()):
+            screen.note(text)
+        loop = stack.enter_context(closing(Loop(spec, folder, screen)))
         if not folder.has_checkpoints:
             loop.begin()
         elif not loop.resume():

@@ -1,0 +1,228 @@
+"""What the commands do when nothing goes wrong."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_runs import STEPS, TINY, final_weights, stop_run, train
+
+from tokenworlds.cli import main
+from tokenworlds.evaluation.results import read_result
+from tokenworlds.recipes import catalogue
+from tokenworlds.recipes.listing import entries
+from tokenworlds.training.metrics import read_metrics
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def test_training_ends_with_a_score_a_folder_and_pictures(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["train", "--steps", str(STEPS), "--threads", "1"]
+    assert main([*words, "--set", *TINY]) == 0
+    out, run = capsys.readouterr().out, Path("runs/step-vq-m-catch-s0")
+    result = read_result(run / "evaluation.json")
+    assert result is not None
+    assert (result.agent_steps, len(result.returns), len(result.random_returns)) == (STEPS, 3, 3)
+    assert f"score   {result.score}" in out
+    assert f"a random policy: {result.random_score}\n" in out
+    assert "% of the best possible 1" in out
+    assert f"folder  {run}\n" in out
+    assert f"curve   {run}/curve.png\n" in out
+    assert (run / "curve.png").read_bytes().startswith(PNG)
+    assert (run / "dream.png").read_bytes().startswith(PNG)
+    assert "<html" in (run / "report.html").read_text()
+    assert_a_finished_run_is_only_told_of(run, capsys)
+
+
+def assert_a_finished_run_is_only_told_of(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
+    assert main(["resume", str(run)]) == 0
+    out = capsys.readouterr().out
+    assert f"All {STEPS} steps of this run are done." in out
+    assert f"curve   {run}/curve.png" in out
+    assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before
+    (run / "curve.png").unlink()
+    assert main(["resume", str(run)]) == 0
+    assert (run / "curve.png").read_bytes().startswith(PNG)
+
+
+def test_metrics_count_in_every_unit(finished: Path) -> None:
+    events = read_metrics(finished)
+    last = events[-1]
+    updates = (STEPS - 16) // 4
+    assert last["agent_steps"] == STEPS
+    assert last["env_frames"] == STEPS
+    assert last["gradient_steps"] == 2 * updates
+    assert last["imagined_steps"] == updates * 4 * 2
+    evaluations = [e["agent_steps"] for e in events if "evaluation/return" in e]
+    assert evaluations == [24, 48]
+
+
+@pytest.mark.usefixtures("_no_pictures")
+def test_the_default_folder_gets_a_number_if_it_is_taken() -> None:
+    Path("runs/step-vq-m-catch-s0").mkdir(parents=True)
+    Path("runs/step-vq-m-catch-s0-2").mkdir()
+    assert main(["train", "--steps", "4", "--threads", "1", "--set", *TINY]) == 0
+    assert Path("runs/step-vq-m-catch-s0-3/run.json").exists()
+
+
+@pytest.mark.usefixtures("_no_pictures")
+def test_fewer_steps_than_the_warm_up_are_no_more_than_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(train(Path("run"), steps=4)) == 0
+    assert sorted(path.name for path in Path("run/checkpoints").iterdir())[-1] == "step-000000004"
+
+
+@pytest.mark.usefixtures("_no_pictures")
+def test_changes_may_be_given_together_or_apart() -> None:
+    words = ["train", "cb-m", "--run", "run", "--steps", "4", "--set", "streams=2"]
+    assert main([*words, "--set", "evaluation.final_episodes=1", "schedule.warm_up=2"]) == 0
+    recipe = json.loads(Path("run/run.json").read_text())["run"]["recipe"]
+    assert (recipe["steps"], recipe["streams"], recipe["schedule"]["warm_up"]) == (4, 2, 2)
+    assert recipe["evaluation"]["final_episodes"] == 1
+
+
+def test_evaluating_again_gives_the_same_numbers(
+    finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (finished / "evaluation.json").read_text()
+    assert main(["evaluate", str(finished), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(before)
+    assert main(["evaluate", str(finished), "--episodes", "20", "--seed", "5"]) == 0
+    assert "over 20 episodes of toy:catch, protocol toy" in capsys.readouterr().out
+    document = json.loads((finished / "evaluation.json").read_text())
+    assert (document["seed"], len(document["returns"])) == (5, 20)
+    (finished / "evaluation.json").write_text(before)
+
+
+@pytest.mark.usefixtures("_no_pictures")
+def test_a_recipe_of_ones_own_trains_and_resumes_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_agents.py").write_text(
+        "from tokenworlds.core.description import override\n"
+        "from tokenworlds.recipes.catalogue import load\n"
+        "def mine():\n"
+        f"    return override(load('step-vq-m', 'nano').recipe, {TINY!r})\n"
+    )
+    stop_run(Path("run"), 24)
+    words = ["train", "my_agents.py:mine", "--steps", str(STEPS), "--threads", "1"]
+    assert main([*words, "--run", "own"]) == 0
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert main(["resume", str(tmp_path / "run")]) == 0
+    assert main(["evaluate", str(tmp_path / "own"), "--episodes", "1"]) == 0
+    assert final_weights(tmp_path / "own") == final_weights(tmp_path / "run")
+
+
+NUMBERS = {
+    "step-vq-m": 2_175_616,
+    "cb-m": 8_919_552,
+    "step-vq-m-96": 4_802_176,
+    "cb-m-96": 19_410_432,
+}
+
+
+@pytest.mark.parametrize(("recipe", "discretisation"), NUMBERS.items())
+def test_show_counts_the_discretisation_path(
+    recipe: str, discretisation: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("ale_py")
+    assert main(["show", recipe, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["actions"] == {"size": 6, "kind": "discrete"}
+    assert document["parameters"].pop("discretisation") == discretisation
+    assert_totals_add_up(document["parameters"])
+
+
+def assert_totals_add_up(tree: dict[str, Any]) -> None:
+    parts = {name: part for name, part in tree.items() if name != "total"}
+    counts = [part["total"] if isinstance(part, dict) else part for part in parts.values()]
+    assert sum(counts) == tree["total"]
+    for part in parts.values():
+        if isinstance(part, dict):
+            assert_totals_add_up(part)
+
+
+def test_show_lists_what_can_be_set(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["show", "step-vq-m", "--size", "nano", "--env", "catch"]
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    _, _, recipe = shown.partition("\nrecipe\n")
+    assignments = [line.strip() for line in recipe.splitlines()]
+    assert "sampler=dynamic_frequency" in assignments
+    assert main([*words, "--set", *assignments]) == 0
+    assert capsys.readouterr().out == shown
+
+
+def test_agents_are_those_that_can_be_trained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["agents", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert {agent["name"] for agent in listed} == set(catalogue.RECIPES)
+    for entry in entries():
+        assert entry.about == (catalogue.RECIPES[entry.name].__doc__ or "").partition("\n")[0]
+
+
+def test_envs_say_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "ale_py", None)
+    assert main(["envs", "--json"]) == 0
+    families = {family["name"]: family for family in json.loads(capsys.readouterr().out)}
+    assert families["toy"]["installed"]
+    assert not families["atari"]["installed"]
+    assert next(iter(families["atari"]["protocols"])) == "atari100k"
+    assert main(["envs"]) == 0
+    assert "pip install 'tokenworlds[atari]'" in capsys.readouterr().out
+
+
+def test_doctor_finds_this_machine_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["fit"]
+    found = {finding["name"]: finding for finding in document["findings"]}
+    assert found["training"]["said"] == "2 updates of the world, 2 updates of the behaviour"
+    assert {"python", "torch", "device", "precision", "bfloat16", "disk"} <= found.keys()
+
+
+def test_doctor_says_what_does_not_work(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> str:
+        raise RuntimeError("no tensors today")
+
+    monkeypatch.setattr("tokenworlds.training.doctor.train_a_little", fail)
+    assert main(["doctor"]) == 1
+    assert "!!  training           RuntimeError: no tensors today" in capsys.readouterr().out
+
+
+def test_help_and_lists_do_not_wait_for_torch() -> None:
+    code = "import sys; from tokenworlds.cli import main; main(['agents'])"
+    asked = f"{code}; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True)
+    assert done.stdout.endswith("False\n")
+
+
+def test_the_package_runs_as_a_module_and_knows_its_version() -> None:
+    words = [sys.executable, "-m", "tokenworlds", "--version"]
+    assert subprocess.run(words, capture_output=True, text=True).stdout.startswith("tokenworlds 0.")
+
+
+def test_help_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--help"], ["train", "--help"]):
+        with pytest.raises(SystemExit) as end:
+            main(words)
+        assert not end.value.code
+    assert "--set" in capsys.readouterr().out
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    words = f"{sys.executable} -m tokenworlds agents | head -n 1"
+    done = subprocess.run(words, shell=True, capture_output=True, text=True)
+    assert done.stdout.startswith("STEP-VQ")
+    assert done.stderr == ""

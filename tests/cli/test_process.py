@@ -1,0 +1,47 @@
+"""The process is set up before the first tensor."""
+
+import os
+import platform
+from pathlib import Path
+
+import pytest
+
+from tokenworlds.core.process import avoid_broken_tiles, keep_memory, tiles_are_misreported
+
+TILES = "flags : avx512f amx_bf16 amx_tile amx_int8\ncpuid level\t: {}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "misreported"),
+    [
+        (TILES.format(28), True),
+        (TILES.format(29), False),
+        (TILES.format(32), False),
+        ("flags : avx2\ncpuid level\t: 13\n", False),
+        ("", False),
+    ],
+)
+def test_tiles_that_are_promised_but_not_described(
+    text: str, misreported: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(text)
+    assert tiles_are_misreported(cpuinfo) == misreported
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+    avoid_broken_tiles(cpuinfo)
+    assert os.environ.get("ONEDNN_MAX_CPU_ISA") == ("AVX512_CORE_FP16" if misreported else None)
+
+
+def test_a_limit_of_the_users_own_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cpuinfo").write_text(TILES.format(28))
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
+    avoid_broken_tiles(tmp_path / "cpuinfo")
+    assert os.environ["ONEDNN_MAX_CPU_ISA"] == "AVX2"
+
+
+def test_a_system_that_tells_nothing_of_its_processor(tmp_path: Path) -> None:
+    assert not tiles_are_misreported(tmp_path / "nothing")
+
+
+def test_memory_is_kept_where_there_is_a_glibc() -> None:
+    assert keep_memory() == (platform.libc_ver()[0] == "glibc")

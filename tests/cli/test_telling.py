@@ -1,0 +1,101 @@
+"""What a run writes down about itself, and what it says of its pace."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tokenworlds.training import pace
+from tokenworlds.training.metrics import Average, MetricsFile, read_metrics
+from tokenworlds.training.pace import EPISODES, Pace
+
+
+def test_an_average_goes_on_where_it_was() -> None:
+    values: list[dict[str, torch.Tensor | float]]
+    values = [{"loss": torch.tensor(0.1) * k, "return": 0.3 * k} for k in range(7)]
+    whole, first, second = Average(), Average(), Average()
+    for number, value in enumerate(values):
+        whole.add(value)
+        (first if number < 4 else second).add(value)
+        if number == 3:
+            second.restore(first.state())
+    assert second.take() == whole.take()
+    assert second.take() == {}
+
+
+def test_a_line_that_is_still_being_written_does_not_count(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text('{"agent_steps": 1}\n{"agent_steps": 2}\n{"agent_st')
+    assert [event["agent_steps"] for event in read_metrics(tmp_path)] == [1, 2]
+    assert read_metrics(tmp_path / "nowhere") == []
+
+
+def test_metrics_are_cut_back_to_a_checkpoint(tmp_path: Path) -> None:
+    metrics = MetricsFile(tmp_path)
+    assert metrics.sync() == 0
+    metrics.write({"agent_steps": 1, "loss": 0.5})
+    size = metrics.sync()
+    metrics.write({"agent_steps": 2, "loss": 0.4})
+    assert metrics.sync() > size
+    metrics.cut(size)
+    metrics.write({"agent_steps": 2, "loss": 0.3})
+    metrics.close()
+    assert [event["loss"] for event in read_metrics(tmp_path)] == [0.5, 0.3]
+
+
+def test_tensorboard_shows_the_same_scalars(tmp_path: Path) -> None:
+    for loss in (0.5, 0.25):
+        metrics = MetricsFile(tmp_path)
+        metrics.write({"agent_steps": 8, "world/loss/total": loss, "words": "none"})
+        metrics.close()
+    assert [scalars(path) for path in sorted((tmp_path / "tensorboard").iterdir())] == [
+        {"agent_steps": (8, 8.0), "world/loss/total": (8, 0.5)},
+        {"agent_steps": (8, 8.0), "world/loss/total": (8, 0.25)},
+    ]
+
+
+def scalars(path: Path) -> dict[str, tuple[int, float]]:
+    """As TensorBoard reads them."""
+    from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader
+
+    loaded: list[Any] = list(LegacyEventFileLoader(str(path)).Load())
+    assert loaded[1].session_log.status == 1, "a resumed run must take back what it repeats"
+    return {v.tag: (e.step, v.simple_value) for e in loaded for v in e.summary.value}
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+def test_the_time_left_counts_learning_and_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(pace, "time", clock)
+    measured = Pace()
+    assert measured.seconds_left(1000, 20) is None
+    for _ in range(3):
+        with measured.learning(8):
+            with measured.measure("agent_steps", 8):
+                clock.now += 0.5
+            with measured.measure("world_updates", 2):
+                clock.now += 1.5
+    assert measured.rates() == {"agent_steps": 16.0, "world_updates": pytest.approx(4 / 3)}
+    assert measured.seconds_left(1000, 20) == pytest.approx(250.0)
+    with measured.measure(EPISODES, 10):
+        clock.now += 5.0
+    assert measured.seconds_left(1000, 20) == pytest.approx(260.0)
+
+
+def test_the_pace_is_that_of_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(pace, "time", clock)
+    measured = Pace()
+    for seconds in [9.0] * 100 + [1.0] * pace.WINDOW:
+        with measured.learning(1):
+            clock.now += seconds
+    assert measured.seconds_left(10, 0) == pytest.approx(10.0)
