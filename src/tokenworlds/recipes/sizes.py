@@ -49,6 +49,11 @@ NANO: Mapping[str, Any] = {
     "housekeeping.log_every": 160,
     "housekeeping.save_every": 1_000,
 }
+# Without a codebook that is placed on the data, rare sites take longer to be told apart.
+NANO_CATEGORICAL: Mapping[str, Any] = {
+    "steps": 14_000,
+    "learning.world.optimiser.rates": {"tokenizer": 2e-3},
+}
 SMALL: Mapping[str, Any] = {
     "world.tokenizer.kernel": 3,
     "world.sequence.width": 256,
@@ -74,11 +79,11 @@ def nano(recipe: Recipe) -> Recipe:
         "codebook.codes": 16,
         "codebook.decay": 0.97,
         "codebook.revive_below": 0.5,
-        "categoricals": 16,
-        "classes": 16,
     }
     sequence = {"heads": 4, "chunk": 16, "feedforward": 256, "window": 32}
-    return shrink(recipe, NANO, NANO_FILTERS, vocabulary, sequence)
+    world = cast(Latent.Config, recipe.world)
+    more = NANO_CATEGORICAL if isinstance(world.tokenizer, Categorical.Config) else {}
+    return shrink(recipe, {**NANO, **more}, NANO_FILTERS, vocabulary, sequence)
 
 
 def small(recipe: Recipe) -> Recipe:
