@@ -17,7 +17,7 @@ from tokenworlds.commands.agents import Agents
 from tokenworlds.commands.doctor import Doctor
 from tokenworlds.commands.envs import Envs
 from tokenworlds.commands.evaluate import Evaluate
-from tokenworlds.commands.failures import Failure, disk_error
+from tokenworlds.commands.failures import Failure, naming_the_disk
 from tokenworlds.commands.resume import Resume
 from tokenworlds.commands.show import Show
 from tokenworlds.commands.train import Train
@@ -41,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        return run(words)
+        with naming_the_disk():
+            return run(words)
     except UserError as error:
         return complain(error, MISTAKE)
     except Failure as error:
@@ -50,11 +51,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Python would complain about what it still holds for a reader that is gone.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NOBODY_READS
-    except OSError as error:
-        mistake = disk_error(error)
-        if mistake is None:
-            raise
-        return complain(mistake, MISTAKE)
     except KeyboardInterrupt:
         return complain("interrupted", INTERRUPTED)
 

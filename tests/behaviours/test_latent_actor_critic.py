@@ -1,5 +1,6 @@
 """Actor and critic in worlds small enough to be solved on paper."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +26,7 @@ class Chain:
 
     def view(self, carry: Tensor) -> Any:
         nothing = torch.zeros(len(carry))
-        return Dream(self.feature(carry), nothing, nothing, lambda: nothing)
+        return Dream(self.feature(carry), nothing, nothing, blank(carry))
 
     def feature(self, room: Tensor) -> Tensor:
         return torch.nn.functional.one_hot(room, 5).float()
@@ -36,7 +37,7 @@ class Chain:
         leaves = (carry == 4) & (action == 1)
         room = torch.where(leaves, carry, (carry + action).clamp(max=4))
         feature = self.feature(room)
-        return room, Dream(feature, leaves.float(), leaves.float(), lambda: feature)
+        return room, Dream(feature, leaves.float(), leaves.float(), blank(room))
 
     def losses(self, segment: Segment) -> Losses:
         raise AssertionError("never learned")
@@ -46,6 +47,11 @@ class Chain:
 
     def start(self, segment: Segment, steps: int) -> Tensor:
         raise AssertionError("never started")
+
+
+def blank(room: Tensor) -> Callable[[], Tensor]:
+    """Nobody looks at a chain."""
+    return lambda: torch.zeros(len(room), 3, 8, 8)
 
 
 def behaviour(**choices: Any) -> LatentActorCritic:

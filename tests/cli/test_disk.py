@@ -125,6 +125,12 @@ def test_a_folder_of_somebody_else(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "permission denied" in sentence(capsys.readouterr().err)
 
 
+def test_a_folder_below_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    assert main(train(tmp_path / "file" / "run")) == 2
+    assert "file/run: not a directory" in sentence(capsys.readouterr().err)
+
+
 def cut_short(checkpoint: Path) -> None:
     weights = checkpoint / "weights.safetensors"
     os.truncate(weights, weights.stat().st_size // 2)

@@ -111,3 +111,8 @@ def test_bernoulli_against_its_definition(probability: float) -> None:
     entropy = -probability * math.log(probability) - (1 - probability) * math.log(1 - probability)
     assert coin.entropy().item() == pytest.approx(entropy, rel=1e-4)
     assert coin.mode.item() == (probability > 0.5)
+
+
+def test_two_hot_of_no_number_is_no_number() -> None:
+    loss = TwoHot(torch.zeros(2, 255)).loss(torch.tensor([float("nan"), 1.0]))
+    assert loss.isnan().tolist() == [True, False]

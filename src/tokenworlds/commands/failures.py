@@ -1,6 +1,8 @@
 """What can go wrong while a command runs, as a sentence and an exit code."""
 
+import contextlib
 import errno
+from collections.abc import Iterator
 from pathlib import Path
 
 from tokenworlds.core.errors import UserError
@@ -24,13 +26,17 @@ class Failure(Exception):
     """The command cannot go on, through no mistake of the user's; exits with code 1."""
 
 
-def disk_error(error: OSError, folder: Path | None = None) -> UserError | None:
-    """The sentence for a disk that is full, read-only or out of bounds; None for other errors."""
-    if error.errno not in DISK:
-        return None
-    where = folder or error.filename or "a file"
-    reason = (error.strerror or "cannot be used").lower()
-    return UserError(f"cannot write to {where}: {reason}{way_on(folder)}")
+@contextlib.contextmanager
+def naming_the_disk(folder: Path | None = None) -> Iterator[None]:
+    """Turns a disk that is full, read-only or out of bounds into a sentence for the user."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in DISK:
+            raise
+        what = f"cannot write to {folder}" if folder else f"cannot use {error.filename}"
+        reason = (error.strerror or "no reason is known").lower()
+        raise UserError(f"{what}: {reason}{way_on(folder)}") from error
 
 
 def way_on(folder: Path | None) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from tokenworlds.commands.failures import Failure, disk_error
+from tokenworlds.commands.failures import Failure, naming_the_disk
 from tokenworlds.envs.catalogue import best_return
 from tokenworlds.evaluation.results import Result
 from tokenworlds.training import session
@@ -30,11 +30,8 @@ def take_up(spec: RunSpec, folder: RunFolder) -> int:
 def finish(spec: RunSpec, folder: RunFolder) -> int | None:
     """Judge a run whose steps are done, if that is still to be done; None if steps are left."""
     interruption = Interruption()
-    try:
-        with interruption.listening(lambda: None):
-            ending = session.conclude_finished(spec, folder, interruption)
-    except OSError as error:
-        raise disk_error(error, folder.path) or error from error
+    with naming_the_disk(folder.path), interruption.listening(lambda: None):
+        ending = session.conclude_finished(spec, folder, interruption)
     if ending is not None:
         print(f"All {ending.steps:,} steps of this run are done.")
     return None if ending is None else conclude(ending, folder, interruption)
@@ -45,12 +42,14 @@ def attend(spec: RunSpec, folder: RunFolder, work: Work) -> int:
     interruption = Interruption()
     heading = Heading.of(spec, folder.path, best_return(spec.env.name))
     try:
-        with open_screen(heading) as screen, interruption.listening(screen.stopping):
+        with (
+            naming_the_disk(folder.path),
+            open_screen(heading) as screen,
+            interruption.listening(screen.stopping),
+        ):
             ending = work(screen, interruption)
     except NonFiniteLoss as error:
         raise Failure(f"{error}; the last good state is kept in {folder.path}") from error
-    except OSError as error:
-        raise disk_error(error, folder.path) or error from error
     return conclude(ending, folder, interruption)
 
 
@@ -68,7 +67,9 @@ def conclude(ending: Ending, folder: RunFolder, interruption: Interruption) -> i
 
 def verdict(result: Result) -> str:
     """The mean return and, on a line below, what is possible and what chance brings."""
-    played = f"over {result.score.episodes} episodes of {result.env}, protocol {result.protocol}"
+    count = result.score.episodes
+    episodes = f"{count} episode" if count == 1 else f"{count} episodes"
+    played = f"over {episodes} of {result.env}, protocol {result.protocol}"
     beside = []
     best = best_return(result.env)
     if best is not None:

@@ -136,7 +136,8 @@ class TwoHot:
         count = self.logits.shape[-1]
         place = (symlog(target).clamp(self.low, self.high) - self.low) / (self.high - self.low)
         place = place * (count - 1)
-        below = place.floor().clamp(0, count - 2).long()
+        # A target that is no number must give a loss that is none, not an index out of bounds.
+        below = place.nan_to_num().floor().clamp(0, count - 2).long()
         share = place - below
         lower = log_probs.gather(-1, below.unsqueeze(-1)).squeeze(-1)
         upper = log_probs.gather(-1, below.unsqueeze(-1) + 1).squeeze(-1)

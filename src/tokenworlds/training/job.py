@@ -132,14 +132,3 @@ class Job:
     def close(self) -> None:
         """Give back what the environments hold."""
         self.envs.close()
-
-
-def metrics_of(finished: list[Finished]) -> dict[str, Any]:
-    """Mean return and length of finished games."""
-    if not finished:
-        return {}
-    return {
-        "collect/return": sum(game.score for game in finished) / len(finished),
-        "collect/length": sum(game.length for game in finished) / len(finished),
-        "collect/games": len(finished),
-    }

@@ -72,14 +72,11 @@ def draws_lines(encoding: str) -> bool:
 
 @dataclass(slots=True)
 class PlainScreen:
-    """A line for each event, in plain letters."""
+    """A line for each event, in plain letters; the first is preceded by the heading."""
 
     heading: Heading
     speed: str = ""
-
-    def __post_init__(self) -> None:
-        top = self.heading
-        self._say(f"{top.recipe} ({top.size}) on {top.env}, seed {top.seed}: {top.folder}")
+    begun: bool = False
 
     def event(self, event: Mapping[str, Any]) -> None:
         """Steps, returns, the total loss of each learner, speed."""
@@ -106,6 +103,10 @@ class PlainScreen:
             os.write(2, f"{STOPPING}\n".encode())
 
     def _say(self, text: str) -> None:
+        top = self.heading
+        if not self.begun:
+            print(f"{top.recipe} ({top.size}) on {top.env}, seed {top.seed}: {top.folder}")
+        self.begun = True
         print(text, flush=True)
 
 
