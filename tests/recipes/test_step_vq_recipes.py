@@ -72,7 +72,7 @@ def test_every_recipe_survives_json(name: str, size: str) -> None:
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_nano_is_small(name: str) -> None:
-    assert count(build(name, "nano")) < 1_500_000
+    assert count(build(name, "nano")) < count(build(name)) / 5
 
 
 def test_iris_sizes() -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from tokenworlds.core.config import variant
 from tokenworlds.core.types import ActionSpace, FrameShape, Segment
 from tokenworlds.recipes.catalogue import load
-from tokenworlds.worlds.latent import Latent
+from tokenworlds.worlds.latent import Latent, to_frames
 
 STEPS = 7
 RECIPES = ["step-vq-m", "step-vq-t", "cb-m", "cb-t"]
@@ -23,7 +23,17 @@ def build(name: str = "step-vq-m", space: ActionSpace | None = None, **changes: 
     facts = {"frame_shape": FrameShape(32, 32), "action_space": space or ActionSpace(3)}
     world = recipe.world.build(**facts)
     assert isinstance(world, Latent)
+    place_codes(world)
     return world.eval()
+
+
+def place_codes(world: Latent) -> None:
+    """Spread the codebook over noise, so that different frames have different codes."""
+    noise = to_frames(segment(batch=8).frame)
+    for follow in world.tokenizer.losses(
+        noise, world.tokenizer.encode(noise), torch.ones(8, STEPS, dtype=torch.bool)
+    ).after:
+        follow()
 
 
 def segment(batch: int = 3, steps: int = STEPS, firsts: tuple[int, ...] = (3,)) -> Segment:
