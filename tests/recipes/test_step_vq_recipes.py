@@ -78,3 +78,9 @@ def test_nano_is_small(name: str) -> None:
 def test_iris_sizes() -> None:
     world = build("step-vq-iris")
     assert (world.tokenizer.tokens, world.tokenizer.vocabulary) == (16, 512)
+
+
+def test_short_games_are_judged_by_many_episodes_and_atari_as_in_the_paper() -> None:
+    toy = load("step-vq-m", "nano", "catch").recipe.evaluation
+    atari = load("step-vq-m", "nano", "atari:Pong").recipe.evaluation
+    assert (toy.final_episodes, atari.final_episodes, atari.every) == (100, 10, 1000)

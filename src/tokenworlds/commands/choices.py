@@ -43,7 +43,7 @@ def choose_run(
     assignments: Sequence[Sequence[str]],
 ) -> RunSpec:
     """The run that was asked for."""
-    chosen = choose_recipe(recipe, size, assignments, steps)
+    chosen = choose_recipe(recipe, size, env, assignments, steps)
     return RunSpec(
         recipe_name=stored_name(recipe),
         size=OWN if is_own(recipe) else size,
@@ -56,10 +56,14 @@ def choose_run(
 
 
 def choose_recipe(
-    name: str, size: str, assignments: Sequence[Sequence[str]], steps: int | None = None
+    name: str,
+    size: str,
+    env: str,
+    assignments: Sequence[Sequence[str]],
+    steps: int | None = None,
 ) -> Recipe:
-    """A recipe at a size, with the user's changes."""
-    recipe = load(name, size).recipe
+    """A recipe at a size for an environment, with the user's changes."""
+    recipe = load(name, size, env).recipe
     if steps is not None:
         recipe = replace(recipe, steps=steps)
     recipe = override(recipe, list(itertools.chain.from_iterable(assignments)))

@@ -44,9 +44,10 @@ class Show:
         from tokenworlds.core.description import to_json
         from tokenworlds.training.anatomy import anatomy
 
-        recipe = choices.choose_recipe(self.recipe, self.size, self.assignments)
+        env = self.env or default_env()
+        recipe = choices.choose_recipe(self.recipe, self.size, env, self.assignments)
         size = choices.OWN if choices.is_own(self.recipe) else self.size
-        facts = anatomy(recipe, self.env or default_env())
+        facts = anatomy(recipe, env)
         return {"name": self.recipe, "size": size, **facts, "recipe": to_json(recipe)}
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from types import ModuleType
 
 from tokenworlds.core.errors import UserError, unknown
+from tokenworlds.envs.catalogue import canonical
 from tokenworlds.recipes import step_vq
-from tokenworlds.recipes.sizes import nano, small
+from tokenworlds.recipes.sizes import for_toy, nano, small
 from tokenworlds.training.recipe import Recipe
 
 RECIPES: Mapping[str, Callable[[], Recipe]] = {
@@ -39,15 +40,20 @@ class Found:
     modules: Mapping[str, ModuleType]
 
 
-def load(name: str, size: str) -> Found:
-    """The recipe of a name at a size; `my_agents.py:mine` is taken as it is written there."""
+def load(name: str, size: str, env: str | None = None) -> Found:
+    """The recipe of a name at a size, for an environment if one is named.
+
+    `my_agents.py:mine` is taken as it is written there.
+    """
     if size not in SIZES:
         raise unknown("size", size, SIZES)
     if ".py:" in name:
         return load_own(name)
     if name not in RECIPES:
         raise unknown("recipe", name, RECIPES)
-    return Found(SIZES[size](RECIPES[name]()), {})
+    recipe = SIZES[size](RECIPES[name]())
+    is_toy = env is not None and canonical(env).startswith("toy:")
+    return Found(for_toy(recipe) if is_toy else recipe, {})
 
 
 def load_own(name: str) -> Found:

@@ -43,9 +43,6 @@ NANO: Mapping[str, Any] = {
     "learning.behaviour.optimiser.warm_up": 50,
     "schedule.warm_up": 1_024,
     "schedule.updates": {"world": 1 / 16, "behaviour": 1 / 8},
-    "evaluation.every": 1_000,
-    "evaluation.episodes": 20,
-    "evaluation.final_episodes": 100,
     "housekeeping.log_every": 160,
     "housekeeping.save_every": 1_000,
 }
@@ -69,8 +66,19 @@ SMALL: Mapping[str, Any] = {
     "learning.behaviour.optimiser.rate": 1e-4,
     "learning.behaviour.optimiser.warm_up": 200,
 }
+# Games of a few steps cost nothing to judge by many.
+TOY: Mapping[str, Any] = {
+    "evaluation.every": 1_000,
+    "evaluation.episodes": 20,
+    "evaluation.final_episodes": 100,
+}
 NANO_FILTERS = (16, 32, 32, 32)
 SMALL_FILTERS = (32, 64, 128, 128)
+
+
+def for_toy(recipe: Recipe) -> Recipe:
+    """Judged by as many episodes as a short game allows."""
+    return variant(recipe, TOY)
 
 
 def nano(recipe: Recipe) -> Recipe:
