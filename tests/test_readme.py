@@ -1,0 +1,61 @@
+"""What the README tells a newcomer to type can be typed, and what it points to is there."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tokenworlds.cli import parse
+from tokenworlds.commands.choices import choose_run
+from tokenworlds.commands.train import Train
+from tokenworlds.recipes.catalogue import RECIPES
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def commands() -> list[list[str]]:
+    """Every `tokenworlds` command of the shell blocks, in words."""
+    blocks = re.findall(r"```sh\n(.*?)```", README, re.S)
+    lines = [line.partition("#")[0] for block in blocks for line in block.splitlines()]
+    typed = [shlex.split(part) for line in lines for part in line.split(";")]
+    return [words[1:] for words in typed if words and words[0] == "tokenworlds"]
+
+
+def test_there_are_commands() -> None:
+    assert {words[0] for words in commands()} >= {"train", "resume", "evaluate", "show", "doctor"}
+
+
+@pytest.mark.parametrize("words", commands(), ids=" ".join)
+def test_commands_are_understood(words: list[str]) -> None:
+    command = parse(words)
+    if isinstance(command, Train) and command.recipe in RECIPES:
+        choose_run(
+            recipe=command.recipe,
+            size=command.size,
+            env=command.env,
+            protocol=command.protocol,
+            seed=command.seed,
+            steps=command.steps,
+            device="cpu",
+            threads=1,
+            assignments=command.assignments,
+        )
+
+
+def test_make_targets_exist() -> None:
+    targets = re.findall(r"^make (\w[\w-]*)", README, re.M)
+    makefile = (ROOT / "Makefile").read_text()
+    assert {"demo", "test"} <= set(targets)
+    assert all(re.search(rf"^{target}:", makefile, re.M) for target in targets)
+
+
+def test_what_it_points_to_is_there() -> None:
+    links = re.findall(r"\]\(((?!http)[^)#]+)\)", README)
+    assert links
+    assert all((ROOT / link).is_file() for link in links)
+
+
+def test_every_recipe_is_in_the_table() -> None:
+    assert all(f"`{name}`" in README for name in RECIPES)
