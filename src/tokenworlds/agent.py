@@ -1,6 +1,7 @@
 """A trained agent in three lines: load it, let it act, let it imagine."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -25,10 +26,18 @@ class Agent:
         self._generator = torch.Generator(player.device).manual_seed(seed)
 
     @staticmethod
-    def load(run: str | Path, modules: Mapping[str, ModuleType] | None = None) -> "Agent":
-        """From a run folder; `modules` holds your own code, if the recipe was your own."""
+    def load(
+        run: str | Path,
+        modules: Mapping[str, ModuleType] | None = None,
+        device: str | None = None,
+    ) -> "Agent":
+        """From a run folder; `modules` holds your own code, if the recipe was your own.
+
+        Without a device named, the agent goes where it was trained.
+        """
         folder = RunFolder.open(Path(run))
         spec = folder.spec(lambda _: modules or {})
+        spec = replace(spec, device=device or spec.device)
         return Agent(load_player(folder, spec).player, spec)
 
     def act(
@@ -55,7 +64,7 @@ class Agent:
             if actions is None:
                 action, memory = behaviour.act(view, memory, self._generator)
             else:
-                action = actions[:, step]
+                action = actions[:, step].to(self.player.device)
             carry, dream = world.step(carry, action, self._generator)
             view = dream
             yield dream

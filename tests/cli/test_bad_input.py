@@ -147,3 +147,19 @@ def test_a_device_of_another_machine(
     (tmp_path / "run.json").write_text(json.dumps(described))
     assert main(["resume", str(tmp_path)]) == 2
     assert "unknown device 'cuda:77'" in sentence(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("choice", "said"),
+    [
+        ("world.memory=-1", "world.memory takes 0 or more steps, not -1"),
+        ("schedule.warm_up=32", "learning.world.length=16 does not fit"),
+    ],
+)
+def test_a_recipe_that_cannot_run_leaves_no_folder(
+    choice: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    assert main(["train", "--steps", "200", "--run", str(run), "--set", choice]) == 2
+    assert said in capsys.readouterr().err
+    assert not run.exists()

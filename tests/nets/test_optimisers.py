@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from tokenworlds.core.errors import UserError
 from tokenworlds.nets.optimisers import LaProp, Optimiser
 
 
@@ -73,6 +74,25 @@ def test_parts_have_rates_of_their_own() -> None:
         "tokenizer.bias": 1e-1,
         "rest.weight": 1e-3,
         "rest.bias": 1e-3,
+    }
+
+
+def test_a_rate_for_a_part_that_is_not_there_is_refused() -> None:
+    with pytest.raises(UserError, match=r"'weigth'.*did you mean 'weight'"):
+        linear(rates={"weigth": 1.0})
+
+
+def test_a_restored_state_goes_where_the_parameters_are() -> None:
+    module, optimiser = linear()
+    optimiser.step(module(torch.ones(1, 3)).sum())
+    elsewhere = nn.Linear(3, 1, device="meta")
+    resumed = optimiser.config.build(module=elsewhere)
+    resumed.restore(optimiser.state())
+    slots = resumed.optimizer.state[elsewhere.weight]
+    assert {name: slot.device.type for name, slot in slots.items()} == {
+        "step": "cpu",
+        "momentum": "meta",
+        "square": "meta",
     }
 
 

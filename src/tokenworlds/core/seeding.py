@@ -25,10 +25,22 @@ def numpy_generator(seed: int, *names: str | int) -> np.random.Generator:
 
 
 def seed_everything(seed: int) -> None:
-    """Seed the global generators, which initialisation and dropout draw from."""
+    """Seed the global generators: torch's, which initialisation and dropout draw from.
+
+    Nothing here draws from Python's or numpy's, so their states are in no checkpoint; they are
+    seeded for the sake of environments that do.
+    """
     random.seed(derive(seed, "python"))
     np.random.seed(derive(seed, "numpy") % 2**32)
     torch.manual_seed(derive(seed, "torch"))
+
+
+def insist_on_determinism(device: str) -> None:
+    """On CUDA, choose kernels that give the same bits twice, and warn of those that do not."""
+    if device.startswith("cuda"):
+        torch.backends.cudnn.deterministic = True
+        torch.backends.cudnn.benchmark = False
+        torch.use_deterministic_algorithms(True, warn_only=True)
 
 
 def global_states(device: torch.device) -> dict[str, torch.Tensor]:

@@ -66,7 +66,7 @@ def evaluate_random(
 
 def player_act(player: Player, streams: int, seed: int, greedy: bool) -> Act:
     """A player with its memory, as a function of what it sees."""
-    generator = torch_generator(seed, "evaluation", device=player.device.type)
+    generator = torch_generator(seed, "evaluation", device=str(player.device))
     carry = player.initial(streams)
 
     def act(frame: Tensor, first: Tensor) -> Tensor:

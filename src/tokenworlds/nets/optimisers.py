@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.errors import unknown
 
 
 class LaProp(Optimizer):
@@ -95,11 +96,18 @@ class Optimiser(Component):
 
     def _by_rate(self) -> dict[float, list[Tensor]]:
         groups: dict[float, list[Tensor]] = {}
+        self._insist_on_parts()
         for name, parameter in self.named.items():
             prefix = next((key for key in self.config.rates if name.startswith(key)), None)
             rate = self.config.rate if prefix is None else self.config.rates[prefix]
             groups.setdefault(rate, []).append(parameter)
         return groups
+
+    def _insist_on_parts(self) -> None:
+        for prefix in self.config.rates:
+            if not any(name.startswith(prefix) for name in self.named):
+                parts = {name.partition(".")[0] for name in self.named}
+                raise unknown("part with a rate of its own", prefix, parts)
 
     def step(self, loss: Tensor) -> Tensor:
         """Descend, unless the gradient is not finite; returns its norm before clipping."""
@@ -129,4 +137,7 @@ class Optimiser(Component):
         for key, value in saved.items():
             name, _, slot = key.rpartition("/")
             if name:
-                self.optimizer.state[self.named[name]][slot] = value.clone()
+                parameter = self.named[name]
+                # The count of steps stays where it was made, on the processor.
+                device = value.device if slot == "step" else parameter.device
+                self.optimizer.state[parameter][slot] = value.to(device, copy=True)

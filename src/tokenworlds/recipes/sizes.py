@@ -96,8 +96,7 @@ def nano(recipe: Recipe) -> Recipe:
 
 def small(recipe: Recipe) -> Recipe:
     """A few million parameters."""
-    vocabulary = {"codebook.width": 64}
-    return shrink(recipe, SMALL, SMALL_FILTERS, vocabulary, {"feedforward": 512})
+    return shrink(recipe, SMALL, SMALL_FILTERS, {}, {"feedforward": 512})
 
 
 def shrink(

@@ -89,7 +89,7 @@ def step_vq_t() -> Recipe:
 
 
 def step_vq_m_ce() -> Recipe:
-    """The ablation of the loss: the codes themselves are the target, and pull nothing back."""
+    """The ablation of the loss: the chosen codes are the target; no pull on the posterior."""
     changes = {
         "world.prior.objective": "cross-entropy",
         "learning.world.scales": scales_without("representation"),

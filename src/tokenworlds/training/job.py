@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tokenworlds.core.seeding import (
     global_states,
+    insist_on_determinism,
     numpy_generator,
     restore_global_states,
     seed_everything,
@@ -41,6 +42,7 @@ class Job:
 
     def __init__(self, spec: RunSpec, folder: Path) -> None:
         torch.set_num_threads(spec.threads)
+        insist_on_determinism(spec.device)
         seed_everything(spec.seed)
         self.spec = spec
         self.progress = Progress()

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any, Protocol, runtime_checkable
 
+from torch import Tensor
+
 from tokenworlds.core.clocks import Every
 from tokenworlds.envs.atari import PROTOCOLS as ATARI_PROTOCOLS
 from tokenworlds.envs.spec import EnvSpec
@@ -113,12 +115,17 @@ class Loop:
         with self.pace.measure("agent_steps", phase.collect * self.spec.recipe.streams):
             finished = self.job.collect(phase)
         for game in finished:
-            self.average.add({"collect/return": game.score, "collect/length": float(game.length)})
+            self._note({"collect/return": game.score, "collect/length": float(game.length)})
 
     def _update(self, name: str, count: int) -> None:
         for _ in range(count):
             with self.pace.measure(f"{name}_updates", 1):
-                self.average.add(self.job.update(name))
+                self._note(self.job.update(name))
+
+    def _note(self, values: Mapping[str, Tensor | float]) -> None:
+        """Keep values for the next log event, unless there never is one."""
+        if self.spec.recipe.housekeeping.log_every:
+            self.average.add(values)
 
     def _tend(self, should_stop: Callable[[], bool]) -> None:
         """Evaluate, log and save if due; an evaluation given up is due again after a resume."""

@@ -10,6 +10,7 @@ from tokenworlds.core.seeding import global_states, restore_global_states
 from tokenworlds.core.types import FrameShape, Segment
 from tokenworlds.evaluation.player import Player
 from tokenworlds.training.recipe import Recipe
+from tokenworlds.training.schedule import Progress
 
 MISFITS = (ValueError, TypeError, RuntimeError, ArithmeticError, LookupError, AssertionError)
 """What networks raise when the numbers they are made from do not fit together."""
@@ -27,7 +28,8 @@ def telling_what_does_not_fit() -> Iterator[None]:
 
 
 def rehearse(player: Player, recipe: Recipe, frame_shape: FrameShape) -> None:
-    """Compute every loss once; changes neither weights nor generators."""
+    """Act, and compute every loss once; changes neither weights nor generators."""
+    insist_that_segments_fit(recipe)
     before = global_states(player.device)
     segment = blank_segment(player, frame_shape)
     start = player.world.start(segment, player.behaviour.horizon)
@@ -36,7 +38,33 @@ def rehearse(player: Player, recipe: Recipe, frame_shape: FrameShape) -> None:
         player.world.losses(segment).total(recipe.learning["world"].scales)
         dreamt = player.behaviour.losses(player.world, start, generator)
         dreamt.total(recipe.learning["behaviour"].scales)
+        act_twice(player, segment, generator)
     restore_global_states(before, player.device)
+
+
+def act_twice(player: Player, segment: Segment, generator: torch.Generator) -> None:
+    """Once without a past, once with one."""
+    carry = player.initial(1)
+    for _ in range(2):
+        _, carry = player.act(segment.frame[:, 0], segment.first[:, 0], carry, generator)
+
+
+def insist_that_segments_fit(recipe: Recipe) -> None:
+    """Each learner's first update must find steps enough in every stream."""
+    collected, waiting = 0, set(recipe.learning)
+    for phase in recipe.schedule.build().phases(Progress(), recipe.streams):
+        collected += phase.collect
+        for name in sorted(waiting & {name for name, due in phase.updates.items() if due}):
+            length = recipe.learning[name].length
+            if length > collected:
+                raise UserError(
+                    f"learning.{name}.length={length} does not fit: at its first update each of "
+                    f"the {recipe.streams} streams holds {collected} steps; raise "
+                    "schedule.warm_up, or lower the length or streams"
+                )
+            waiting.discard(name)
+        if not waiting or collected * recipe.streams >= recipe.steps:
+            return
 
 
 def blank_segment(player: Player, shape: FrameShape) -> Segment:

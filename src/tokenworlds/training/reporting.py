@@ -45,7 +45,7 @@ def dream(player: Player, replay: ReplayStore, seed: int) -> DreamRows | None:
         return None
     rng = numpy_generator(seed, "report")
     segment = choose_segment(replay, count=ROWS, length=length, generator=rng)
-    generator = torch_generator(seed, "report", device=player.device.type)
+    generator = torch_generator(seed, "report", device=str(player.device))
     return dream_rows(player, segment, horizon=length - SEEN, generator=generator)
 
 

@@ -75,15 +75,21 @@ def conclude(
 ) -> Result | None:
     """Judge a run whose steps are done, unless that has happened already; None if stopped."""
     found = read_result(folder.path / FILE)
-    if found is not None and found.agent_steps == steps:
-        return found
     episodes = spec.recipe.evaluation.final_episodes
+    if found is not None and judges(found, spec, steps, episodes):
+        return found
     try:
         result = judge(player, spec, steps, episodes=episodes, should_stop=should_stop)
     except EvaluationStopped:
         return None
     write_result(folder.path / FILE, result)
     return result
+
+
+def judges(result: Result, spec: RunSpec, steps: int, episodes: int) -> bool:
+    """Whether a result is of the whole run, by its own protocol and enough episodes."""
+    whole = result.agent_steps == steps and result.protocol == spec.env.protocol
+    return whole and len(result.returns) >= episodes
 
 
 def conclude_finished(spec: RunSpec, folder: RunFolder, should_stop: Stop) -> Ending | None:

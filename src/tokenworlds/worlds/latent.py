@@ -14,6 +14,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.errors import UserError
 from tokenworlds.core.protocols import Prior, SequenceModel, Tokenizer
 from tokenworlds.core.trees import map_tensors, where_rows
 from tokenworlds.core.types import (
@@ -79,6 +80,8 @@ class Latent(nn.Module, Component):
         self, config: Config, *, frame_shape: FrameShape, action_space: ActionSpace
     ) -> None:
         super().__init__()
+        if config.memory < 0:
+            raise UserError(f"world.memory takes 0 or more steps, not {config.memory}")
         self.config = config
         self.action_space = action_space
         self.tokenizer = config.tokenizer.build(frame_shape=frame_shape)
