@@ -45,12 +45,12 @@ class Agent:
         frame: UInt8[np.ndarray, "N H W C"],
         first: Bool[np.ndarray, " N"],
         carry: PlayerCarry | None = None,
-        greedy: bool = True,
+        temperature: float = 0.0,
     ) -> tuple[np.ndarray, PlayerCarry]:
         """Actions for frames; give the carry back with the next ones, and say where games begin."""
         carry = carry or self.player.initial(len(frame))
         seen = torch.from_numpy(frame), torch.from_numpy(first)
-        action, carry = self.player.act(*seen, carry, self._generator, greedy)
+        action, carry = self.player.act(*seen, carry, self._generator, temperature)
         return action.cpu().numpy(), carry
 
     def imagine(

@@ -10,10 +10,10 @@ from torch import Generator, Tensor
 
 from tokenworlds.behaviours.latent_actor_critic import LatentActorCritic
 from tokenworlds.behaviours.rollout import imagine
-from tokenworlds.core.types import ActionSpace, Dream, Losses, Segment
+from tokenworlds.core.types import ActionSpace, Dream, FrameShape, Segment
 from tokenworlds.nets.distributions import TwoHot
 
-HORIZON = 5
+HORIZON, SHAPE = 5, FrameShape(8, 8)
 
 
 class Chain:
@@ -26,7 +26,7 @@ class Chain:
 
     def view(self, carry: Tensor) -> Any:
         nothing = torch.zeros(len(carry))
-        return Dream(self.feature(carry), nothing, nothing, blank(carry))
+        return Dream(lambda: self.feature(carry), nothing, nothing, blank(carry))
 
     def feature(self, room: Tensor) -> Tensor:
         return torch.nn.functional.one_hot(room, 5).float()
@@ -36,17 +36,24 @@ class Chain:
     ) -> tuple[Tensor, Dream]:
         leaves = (carry == 4) & (action == 1)
         room = torch.where(leaves, carry, (carry + action).clamp(max=4))
-        feature = self.feature(room)
-        return room, Dream(feature, leaves.float(), leaves.float(), blank(room))
+        outcome = leaves.float()
+        return room, Dream(lambda: self.feature(room), outcome, outcome, blank(room))
 
-    def losses(self, segment: Segment) -> Losses:
+    def parts(self) -> Any:
         raise AssertionError("never learned")
+
+    def seen(self, segment: Segment) -> Tensor:
+        raise AssertionError("never looked at")
+
+    def recode(self, segment: Segment) -> None:
+        raise AssertionError("has no codes")
 
     def observe(self, *_: Any) -> Tensor:
         raise AssertionError("never observed")
 
     def start(self, segment: Segment, steps: int) -> Tensor:
-        raise AssertionError("never started")
+        """The room whose number is the last action."""
+        return segment.action[:, -1]
 
 
 def blank(room: Tensor) -> Callable[[], Tensor]:
@@ -60,11 +67,18 @@ def behaviour(**choices: Any) -> LatentActorCritic:
         horizon=HORIZON, discount=0.9, actor=(32,), critic=(32,), slow_decay=0.9
     )
     config = replace(config, **choices)
-    return config.build(feature_width=5, action_space=ActionSpace(2))
+    return config.build(feature_width=5, frame_shape=SHAPE, action_space=ActionSpace(2))
 
 
 def rooms(batch: int, generator: Generator) -> Tensor:
     return torch.randint(0, 5, (batch,), generator=generator)
+
+
+def begin_in(room: Tensor) -> Segment:
+    nothing = torch.zeros(len(room), 1, dtype=torch.bool)
+    frame = torch.zeros(len(room), 1, 8, 8, 3, dtype=torch.uint8)
+    flags = {"first": nothing, "ending": nothing, "cutoff": nothing, "mask": ~nothing}
+    return Segment(frame=frame, action=room[:, None], reward=nothing.float(), **flags)
 
 
 def learn(agent: LatentActorCritic, updates: int, entropy: float = 1e-3) -> None:
@@ -72,7 +86,7 @@ def learn(agent: LatentActorCritic, updates: int, entropy: float = 1e-3) -> None
     optimizer = torch.optim.Adam(agent.parameters(), lr=1e-2)
     scales = {"actor": 1.0, "entropy": entropy, "critic": 1.0, "slow_critic": 1.0}
     for _ in range(updates):
-        losses = agent.losses(Chain(), rooms(64, generator), generator)
+        losses = agent.losses(Chain(), begin_in(rooms(64, generator)), generator)
         optimizer.zero_grad()
         losses.total(scales).backward()
         optimizer.step()
@@ -135,11 +149,11 @@ def test_the_same_generator_dreams_the_same_dream() -> None:
     assert not torch.equal(dreams[0], dreams[2])
 
 
-def test_greedy_takes_the_likeliest_action() -> None:
+def test_temperature_zero_takes_the_likeliest_action() -> None:
     agent = behaviour()
     learn(agent, 50)
     view = Chain().view(torch.arange(5))
-    action, _ = agent.act(view, agent.initial(5), None, greedy=True)
+    action, _ = agent.act(view, agent.initial(5), None, temperature=0.0)
     assert torch.equal(action, agent.policy(view.feature).mode)
 
 
@@ -148,7 +162,7 @@ def test_continuous_actions_stay_in_bounds(size: int) -> None:
     torch.manual_seed(0)
     space = ActionSpace(size, discrete=False)
     agent = LatentActorCritic.Config(actor=(8,), critic=(8,)).build(
-        feature_width=5, action_space=space
+        feature_width=5, frame_shape=SHAPE, action_space=space
     )
     view = Chain().view(torch.arange(5).repeat(200))
     action, _ = agent.act(view, agent.initial(1000), torch.Generator().manual_seed(0))

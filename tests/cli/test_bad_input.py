@@ -63,7 +63,7 @@ def test_a_mistake_is_named_with_what_was_meant(
     ("change", "said"),
     [
         ("world.sequence.heads=3", "heads=3 of Mamba-2 must divide"),
-        ("world.tokenizer.kernel=4", "the recipe does not fit together"),
+        ("world.tokenizer.kernel=0", "the recipe does not fit together"),
         ("world.tokenizer.groups=5", "the recipe does not fit together"),
         ('learning.world.scales={"reward":1.0}', "scales ['reward']"),
     ],

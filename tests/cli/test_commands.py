@@ -224,5 +224,5 @@ def test_help_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_reader_that_leaves_is_no_error() -> None:
     words = f"{sys.executable} -m tokenworlds agents | head -n 1"
     done = subprocess.run(words, shell=True, capture_output=True, text=True)
-    assert done.stdout.startswith("STEP-VQ")
+    assert done.stdout.startswith("IRIS")
     assert done.stderr == ""

@@ -41,7 +41,7 @@ def drawn(width: int, height: int, told: bool = True) -> list[str]:
     if told:
         for event in events():
             screen.event(event)
-        screen.progress(3136, RATES, 95.0)
+        screen.progress(3136, RATES, 95.0, 0.6272)
         screen.note("checkpoint step-000000500 is damaged and skipped")
     with console.capture() as captured:
         console.print(screen)
@@ -106,7 +106,7 @@ def test_a_wish_to_stop_is_seen_to_be_heard(capfd: pytest.CaptureFixture[str]) -
 
 def test_plain_lines_have_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     screen = PlainScreen(HEADING)
-    screen.progress(64, RATES, 95.0)
+    screen.progress(64, RATES, 95.0, 0.6272)
     for event in events():
         screen.event(event)
     screen.note("something happened")

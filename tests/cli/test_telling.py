@@ -77,18 +77,20 @@ def test_the_time_left_counts_learning_and_evaluation(monkeypatch: pytest.Monkey
     clock = Clock()
     monkeypatch.setattr(pace, "time", clock)
     measured = Pace()
-    assert measured.seconds_left(1000, 20) is None
+    work = {"agent_steps": 1000, "world_updates": 250, "behaviour_updates": 0}
+    assert measured.seconds_left(work, 20) is None
     for _ in range(3):
-        with measured.learning(8):
-            with measured.measure("agent_steps", 8):
-                clock.now += 0.5
-            with measured.measure("world_updates", 2):
-                clock.now += 1.5
+        with measured.measure("agent_steps", 8):
+            clock.now += 0.5
+        with measured.measure("world_updates", 2):
+            clock.now += 1.5
     assert measured.rates() == {"agent_steps": 16.0, "world_updates": pytest.approx(4 / 3)}
-    assert measured.seconds_left(1000, 20) == pytest.approx(250.0)
+    assert measured.seconds_left(work, 20) == pytest.approx(1000 / 16 + 250 * 0.75)
     with measured.measure(EPISODES, 10):
         clock.now += 5.0
-    assert measured.seconds_left(1000, 20) == pytest.approx(260.0)
+    assert measured.seconds_left(work, 20) == pytest.approx(260.0)
+    assert measured.seconds_left({**work, "behaviour_updates": 1}, 20) is None
+    assert measured.seconds_left({"agent_steps": 0}, 20) == pytest.approx(10.0)
 
 
 def test_the_pace_is_that_of_late(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,6 +98,6 @@ def test_the_pace_is_that_of_late(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pace, "time", clock)
     measured = Pace()
     for seconds in [9.0] * 100 + [1.0] * pace.WINDOW:
-        with measured.learning(1):
+        with measured.measure("agent_steps", 1):
             clock.now += seconds
-    assert measured.seconds_left(10, 0) == pytest.approx(10.0)
+    assert measured.seconds_left({"agent_steps": 10}, 0) == pytest.approx(10.0)

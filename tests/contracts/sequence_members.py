@@ -11,7 +11,10 @@ from tokenworlds.core.families import import_member, is_component, module_names
 from tokenworlds.core.trees import map_tensors, named_tensors, where_rows
 
 SMALL = {"width": 16, "layers": 2, "heads": 2, "feedforward": 24, "state": 3}
-REACH = {"short": {"window": 5, "chunk": 4}, "long": {"window": 50, "chunk": 64}}
+REACH = {
+    "short": {"window": 5, "chunk": 4, "positions": 5},
+    "long": {"window": 50, "chunk": 64, "positions": 50},
+}
 
 
 def found() -> list[type[Any]]:

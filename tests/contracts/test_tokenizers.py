@@ -1,42 +1,78 @@
 """What holds for every tokenizer, found by walking the package."""
 
-import importlib
-import pkgutil
+import copy
+import inspect
 from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-import tokenworlds.tokenizers
-from tokenworlds.core.config import Component
-from tokenworlds.core.types import FrameShape
+from tokenworlds import tokenizers
+from tokenworlds.core.families import components, import_member, module_names
+from tokenworlds.core.protocols import Tokenizer
+from tokenworlds.core.types import ActionSpace, Context, FrameShape
+from tokenworlds.nets.residual import FrameEncoder
+from tokenworlds.nets.unit_codebook import UnitCodebook
+
+FRAME_SHAPE, ACTIONS = FrameShape(16, 16), ActionSpace(3)
+CONVOLUTIONS = {"filters": (8, 16), "strides": (2, 2), "kernel": 3, "groups": 4}
+LEVELS: dict[str, Any] = {"multipliers": (1, 2), "halvings": (True, True)}
+SMALL: dict[str, dict[str, Any]] = {
+    "VQ": CONVOLUTIONS,
+    "Categorical": CONVOLUTIONS,
+    "AttentiveVQ": {
+        "width": 8,
+        "levels": 3,
+        "blocks": 1,
+        "attention": (4,),
+        "codes": 32,
+        "code_width": 16,
+    },
+    "Delta": {
+        "encoder": FrameEncoder.Config(width=8, latent=16, **LEVELS),
+        "past": FrameEncoder.Config(width=8, latent=8, **LEVELS),
+        "codebook": UnitCodebook.Config(codes=32, width=8),
+    },
+}
+"""A small configuration for each member; one that is not named here is built as it is."""
 
 
 def members() -> list[type[Any]]:
-    found = []
-    for info in pkgutil.iter_modules(tokenworlds.tokenizers.__path__):
-        module = importlib.import_module(f"tokenworlds.tokenizers.{info.name}")
-        for value in vars(module).values():
-            own = getattr(value, "__module__", None) == module.__name__
-            if own and isinstance(value, type) and issubclass(value, Component):
-                found.append(value)
-    return found
+    modules = [import_member(tokenizers, name) for name in module_names(tokenizers)]
+    return [member for module in modules for member in components(module)]
 
 
 @pytest.fixture(params=members(), ids=lambda member: member.__name__)
 def tokenizer(request: pytest.FixtureRequest) -> Any:
     torch.manual_seed(0)
-    config = request.param.Config(filters=(8, 16), strides=(2, 2), kernel=3, groups=4)
-    return config.build(frame_shape=FrameShape(16, 16)).eval()
+    config = request.param.Config(**SMALL.get(request.param.__name__, {}))
+    facts = {"frame_shape": FRAME_SHAPE, "action_space": ACTIONS}
+    wanted = inspect.signature(request.param.__init__).parameters
+    given = {name: fact for name, fact in facts.items() if name in wanted}
+    return config.build(**given).eval()
 
 
-def frames(*lead: int) -> torch.Tensor:
-    return torch.rand(*lead, 3, 16, 16, generator=torch.Generator().manual_seed(1))
+def frames(*lead: int, seed: int = 1) -> Tensor:
+    return torch.rand(*lead, 3, 16, 16, generator=torch.Generator().manual_seed(seed))
+
+
+def context(*lead: int, seed: int = 2) -> Context:
+    """What came before; members that need none must not mind it."""
+    action = torch.randint(3, lead, generator=torch.Generator().manual_seed(seed))
+    return Context(frames(*lead, seed=seed), ACTIONS.encode(action))
+
+
+def test_members_are_found() -> None:
+    assert set(SMALL) <= {member.__name__ for member in members()}
+
+
+def test_it_is_a_tokenizer(tokenizer: Any) -> None:
+    assert isinstance(tokenizer, Tokenizer)
 
 
 def test_codes_have_the_stated_shape_and_range(tokenizer: Any) -> None:
-    codes = tokenizer.encode(frames(2, 5))
+    codes = tokenizer.encode(frames(2, 5), context(2, 5))
     assert codes.index.shape == (2, 5, tokenizer.tokens)
     assert codes.logits.shape == (2, 5, tokenizer.tokens, tokenizer.vocabulary)
     assert codes.index.min() >= 0
@@ -44,13 +80,13 @@ def test_codes_have_the_stated_shape_and_range(tokenizer: Any) -> None:
 
 
 def test_the_posterior_is_normalised_and_the_code_its_likeliest(tokenizer: Any) -> None:
-    codes = tokenizer.encode(frames(3))
+    codes = tokenizer.encode(frames(3), context(3))
     torch.testing.assert_close(codes.logits.exp().sum(-1), torch.ones(3, tokenizer.tokens))
     assert torch.equal(codes.logits.argmax(-1), codes.index)
 
 
 def test_samples_are_one_hot_with_the_gradient_of_probabilities(tokenizer: Any) -> None:
-    codes = tokenizer.encode(frames(3))
+    codes = tokenizer.encode(frames(3), context(3))
     torch.testing.assert_close(
         codes.sample, nn.functional.one_hot(codes.index, tokenizer.vocabulary).float()
     )
@@ -64,31 +100,45 @@ def test_samples_are_one_hot_with_the_gradient_of_probabilities(tokenizer: Any) 
 
 
 def test_looking_codes_up_decodes_to_the_same_frames(tokenizer: Any) -> None:
-    codes = tokenizer.encode(frames(2, 3))
+    before = context(2, 3)
+    codes = tokenizer.encode(frames(2, 3), before)
     looked_up = tokenizer.look_up(codes.index)
-    decoded = tokenizer.decode(codes)
+    decoded = tokenizer.decode(codes, before)
     assert decoded.shape == (2, 3, 3, 16, 16)
     assert 0 <= decoded.min() <= decoded.max() <= 1
-    torch.testing.assert_close(tokenizer.decode(looked_up), decoded, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(tokenizer.decode(looked_up, before), decoded, atol=1e-5, rtol=1e-5)
 
 
 def test_padding_counts_in_no_loss_and_no_statistic(tokenizer: Any) -> None:
     mask = torch.tensor([[True, True, False], [True, False, False]])
-    seen = frames(2, 3)
-    other = torch.where(mask[..., None, None, None], seen, 1 - seen)
-    results = []
-    for batch in (seen, other):
-        losses = tokenizer.losses(batch, tokenizer.encode(batch), mask)
-        results.append({**losses.means(), **losses.metrics})
-        assert all(term.shape == (2, 3) for term in losses.terms.values())
+    shown = mask[..., None, None, None]
+    seen, before, elsewhere = frames(2, 3), context(2, 3), context(2, 3, seed=5)
+    other = torch.where(shown, seen, 1 - seen)
+    past = torch.where(shown, before.frame, elsewhere.frame)
+    action = torch.where(mask[..., None], before.action, elsewhere.action)
+    results = [
+        learn(tokenizer, seen, mask, before),
+        learn(tokenizer, other, mask, Context(past, action)),
+    ]
     for name, value in results[0].items():
         torch.testing.assert_close(value, results[1][name], msg=name)
 
 
+def learn(tokenizer: Any, batch: Tensor, mask: Tensor, before: Context) -> dict[str, Tensor]:
+    """Losses and metrics, and what the state of a copy is after the moving averages."""
+    copied = copy.deepcopy(tokenizer)
+    losses = copied.losses(batch, copied.encode(batch, before), mask, before)
+    assert all(term.shape == mask.shape for term in losses.terms.values())
+    torch.manual_seed(0)
+    for follow in losses.after:
+        follow()
+    return {**losses.means(), **losses.metrics, **copied.state_dict()}
+
+
 def test_computing_losses_changes_nothing_until_after(tokenizer: Any) -> None:
     before = {name: value.clone() for name, value in tokenizer.state_dict().items()}
-    batch = frames(2, 3)
-    losses = tokenizer.losses(batch, tokenizer.encode(batch), torch.ones(2, 3, dtype=torch.bool))
+    batch, past, mask = frames(2, 3), context(2, 3), torch.ones(2, 3, dtype=torch.bool)
+    losses = tokenizer.losses(batch, tokenizer.encode(batch, past), mask, past)
     for name, value in tokenizer.state_dict().items():
         assert torch.equal(value, before[name]), name
     for follow in losses.after:
@@ -104,14 +154,15 @@ def test_learns_to_stand_for_frames(tokenizer: Any) -> None:
             ..., :8
         ] = 1
     mask = torch.ones(4, 1, dtype=torch.bool)
+    past = Context(torch.zeros_like(picture), ACTIONS.encode(torch.zeros(4, 1)))
     optimizer = torch.optim.Adam(tokenizer.parameters(), lr=3e-3)
     for _ in range(250):
-        losses = tokenizer.losses(picture, tokenizer.encode(picture), mask)
+        losses = tokenizer.losses(picture, tokenizer.encode(picture, past), mask, past)
         optimizer.zero_grad()
         sum(losses.means().values()).backward()
         optimizer.step()
         for follow in losses.after:
             follow()
     tokenizer.eval()
-    error = (tokenizer.decode(tokenizer.encode(picture)) - picture).abs().mean()
+    error = (tokenizer.decode(tokenizer.encode(picture, past), past) - picture).abs().mean()
     assert error < 0.05

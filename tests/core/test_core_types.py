@@ -78,7 +78,7 @@ def test_an_imagined_frame_is_decoded_on_request_only() -> None:
         decoded.append(1)
         return torch.zeros(1, 3, 2, 2)
 
-    dream = Dream(torch.zeros(1, 4), torch.zeros(1), torch.zeros(1), decode)
+    dream = Dream(torch.zeros(1, 4).clone, torch.zeros(1), torch.zeros(1), decode)
     assert not decoded
     assert dream.frame.shape == (1, 3, 2, 2)
     assert decoded == [1]

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import env_trajectories
 import numpy as np
@@ -23,8 +24,10 @@ SPECS = [
     EnvSpec("atari:Assault", "drama"),
     EnvSpec("atari:Qbert", "drama"),
     EnvSpec("atari:Breakout", "atari100k-sticky", size=96),
+    EnvSpec("crafter", size=32),
     EnvSpec("minatar:breakout"),
     EnvSpec("minatar:seaquest", "minatar-sticky"),
+    EnvSpec("dmc:reacher-easy", "dmc-vision-flat", size=32),
     EnvSpec("gym:CartPole-v1"),
     EnvSpec("gym:Pendulum-v1", size=48),
 ]
@@ -32,13 +35,15 @@ INSTALLED = {family.name: family.installed for family in describe()}
 SPECS = [spec for spec in SPECS if INSTALLED[spec.name.partition(":")[0]]]
 ACTIONS = {
     "toy:catch": 3,
-    "toy:steer": 2,
+    "toy:steer": 1,
     "atari:Pong": 6,
     "atari:Assault": 7,
     "atari:Qbert": 6,
     "atari:Breakout": 4,
+    "crafter": 17,
     "minatar:breakout": 3,
     "minatar:seaquest": 6,
+    "dmc:reacher-easy": 2,
     "gym:CartPole-v1": 2,
     "gym:Pendulum-v1": 1,
 }
@@ -48,7 +53,13 @@ def label(spec: EnvSpec) -> str:
     return f"{spec.name}-{spec.protocol}-{spec.size}"
 
 
-@pytest.fixture(scope="module", params=SPECS, ids=label)
+def selected(specs: list[EnvSpec]) -> list[Any]:
+    """Crafter takes a second or more to begin a game; its own tests hold what matters most."""
+    slow = pytest.mark.slow
+    return [pytest.param(s, marks=slow if s.name == "crafter" else (), id=label(s)) for s in specs]
+
+
+@pytest.fixture(scope="module", params=selected(SPECS))
 def spec(request: pytest.FixtureRequest) -> EnvSpec:
     chosen: EnvSpec = request.param
     return chosen
@@ -84,7 +95,8 @@ def test_frames_are_bytes_of_the_size_asked_for(spec: EnvSpec, env: Env) -> None
 def test_facts_agree_with_the_frames_and_the_game(spec: EnvSpec, env: Env) -> None:
     assert (env.frame_shape.height, env.frame_shape.width) == (spec.size, spec.size)
     assert env.action_space.size == ACTIONS[spec.name]
-    assert env.action_space.discrete == (spec.name not in {"toy:steer", "gym:Pendulum-v1"})
+    vectors = {"toy:steer", "dmc:reacher-easy", "gym:Pendulum-v1"}
+    assert env.action_space.discrete == (spec.name not in vectors)
 
 
 def test_a_game_follows_from_its_seed_and_actions_whatever_was_played_before(
@@ -133,11 +145,11 @@ def test_illegal_actions_are_refused(env: Env) -> None:
             env.step(np.asarray(action))
 
 
-LONG = {"atari:Pong", "atari:Assault", "atari:Qbert", "gym:Pendulum-v1"}
+LONG = {"atari:Pong", "atari:Assault", "atari:Qbert", "dmc:reacher-easy", "gym:Pendulum-v1"}
 SHORT = [spec for spec in SPECS if spec.name not in LONG]
 
 
-@pytest.mark.parametrize("short", SHORT, ids=label)
+@pytest.mark.parametrize("short", selected(SHORT))
 def test_a_game_that_is_over_has_ended_or_was_cut_off_and_wants_a_reset(short: EnvSpec) -> None:
     env = short.make()
     generator = np.random.default_rng(0)

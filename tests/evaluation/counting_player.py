@@ -34,8 +34,14 @@ class CountingWorld(nn.Module):
         self.feature_width = 1
         self.unused = nn.Parameter(torch.zeros(1))
 
-    def losses(self, segment: Segment) -> Losses:
+    def parts(self) -> Any:
         raise NotImplementedError
+
+    def seen(self, segment: Segment) -> Tensor:
+        raise NotImplementedError
+
+    def recode(self, segment: Segment) -> None:
+        return None
 
     def observe(
         self,
@@ -54,8 +60,8 @@ class CountingWorld(nn.Module):
         self, carry: Tensor, action: Tensor, generator: Generator | None = None
     ) -> tuple[Tensor, Dream]:
         carry = carry + self.gain * action + 1
-        decode = self.view(carry).frame.clone
-        return carry, Dream(carry.unsqueeze(-1), action.float(), torch.zeros(len(carry)), decode)
+        view, ending = self.view(carry), torch.zeros(len(carry))
+        return carry, Dream(view.feature.clone, action.float(), ending, view.frame.clone)
 
     def view(self, carry: Tensor) -> Level:
         return Level(carry.unsqueeze(-1), carry)
@@ -68,11 +74,11 @@ class Idle(nn.Module):
         return ()
 
     def act(
-        self, view: Any, carry: Any, generator: Generator | None, greedy: bool = False
+        self, view: Any, carry: Any, generator: Generator | None, temperature: float = 1.0
     ) -> tuple[Tensor, Any]:
         raise NotImplementedError
 
-    def losses(self, world: Any, start: Any, generator: Generator | None) -> Losses:
+    def losses(self, world: Any, segment: Segment, generator: Generator | None) -> Losses:
         raise NotImplementedError
 
 

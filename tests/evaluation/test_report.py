@@ -85,7 +85,7 @@ def test_the_page_tells_the_run_its_scores_and_its_numbers(
         "Protocol toy, seed 3, 128 of 6,000 agent steps.",
         "0.50 ± 0.50",
         "\N{MINUS SIGN}0.50 ± 0.50",
-        "4 episodes at 5,000 steps, protocol toy, likeliest actions",
+        "4 episodes at 5,000 steps, protocol toy, actions drawn at temperature 0.5",
         "66.7 %",
         "world/loss/reward",
         "0.1234",
@@ -138,9 +138,12 @@ def test_a_run_that_was_just_begun_has_a_report(tmp_path: Path) -> None:
 def test_scores_stand_beside_chance_and_perfection_where_these_are_known() -> None:
     names = [name for name, _, _ in score_tiles(RESULT, 1.0)]
     assert names == ["mean return", "random policy", "best possible", "of the way"]
-    alone = replace(RESULT, random_returns=(), greedy=False)
+    alone = replace(RESULT, random_returns=(), temperature=1.0)
     assert [name for name, _, _ in score_tiles(alone, None)] == ["mean return"]
-    assert "actions drawn" in score_tiles(alone, None)[0][2]
+    assert score_tiles(alone, None)[0][2].endswith("actions drawn")
+    assert score_tiles(RESULT, None)[0][2].endswith("actions drawn at temperature 0.5")
+    likeliest = replace(RESULT, temperature=0.0)
+    assert score_tiles(likeliest, None)[0][2].endswith("likeliest actions")
 
 
 def test_the_latest_value_of_each_metric_counts() -> None:

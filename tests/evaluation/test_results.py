@@ -22,7 +22,8 @@ RESULT = Result(
     protocol="toy",
     seed=3,
     agent_steps=5000,
-    greedy=True,
+    gradient_steps=1250,
+    temperature=0.5,
     returns=(1.0, 1.0, -1.0, 1.0),
     random_returns=(-1.0, -1.0, 1.0, -1.0),
 )
@@ -57,7 +58,7 @@ def test_the_file_tells_every_return_its_protocol_and_both_scores(tmp_path: Path
     document = json.loads(write_result(tmp_path / FILE, RESULT).read_text())
     assert document["returns"] == [1.0, 1.0, -1.0, 1.0]
     assert (document["env"], document["protocol"]) == ("toy:catch", "toy")
-    assert (document["agent_steps"], document["greedy"]) == (5000, True)
+    assert (document["agent_steps"], document["temperature"]) == (5000, 0.5)
     assert document["score"] == {"mean": 0.5, "error": 0.5, "episodes": 4}
     assert document["random_score"]["mean"] == -0.5
 

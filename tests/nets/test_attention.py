@@ -113,7 +113,7 @@ def test_a_scan_forgets_cached_steps_behind_a_reset() -> None:
 @pytest.mark.parametrize(("steps", "slots"), [(None, 4), (2, 2), (9, 4), (0, 1)])
 def test_slots_are_the_steps_to_come_or_a_window(steps: int | None, slots: int) -> None:
     carry = make_model().initial(3, steps)
-    assert carry.caches[0].keys.shape == (3, slots, 2, 4)
+    assert carry.caches[0].keys.shape == (3, 2, slots, 4)
 
 
 def snapshot(carry: TransformerCarry) -> TransformerCarry:
@@ -128,9 +128,9 @@ def test_without_autograd_a_step_writes_its_slot_and_nothing_else() -> None:
     _, after = model.step(x[:, 1], carry)
     keys = carry.caches[0].keys
     assert after.caches[0].keys.data_ptr() == keys.data_ptr()
-    assert keys[:, 1].any()
+    assert keys[:, :, 1].any()
     others = [0, 2, 3]
-    assert torch.equal(keys[:, others], before.caches[0].keys[:, others])
+    assert torch.equal(keys[:, :, others], before.caches[0].keys[:, :, others])
     assert torch.equal(carry.ring.places, before.ring.places)
 
 
@@ -161,3 +161,30 @@ def test_mixed_precision_steps_as_it_scans() -> None:
             step, carry = model.step(x[:, t], carry)
             torch.testing.assert_close(step, y[:, t], rtol=0, atol=0.02)
     assert carry.caches[0].keys.dtype == torch.float32
+
+
+def attend_once(attention: Attention) -> Tensor:
+    x = torch.ones(2, 6, 8, dtype=torch.float64)
+    ring = Ring(torch.full((2, 6), -1), torch.zeros(2, dtype=torch.long))
+    sight = look_ahead(ring, no_reset(x), 6)
+    return attention.scan(x, None, attention.initial(2, 6), sight)[0]
+
+
+def test_without_a_rotation_equal_steps_look_alike() -> None:
+    y = attend_once(Attention(8, 2).double())
+    torch.testing.assert_close(y, y[:, :1].expand_as(y), rtol=0, atol=1e-12)
+
+
+def test_dropout_of_weights_acts_in_training_only() -> None:
+    torch.manual_seed(0)
+    attention = Attention(8, 2, dropout=0.5).double()
+    whole = attend_once(attention.eval())
+    first = attend_once(attention.train())
+    assert not torch.equal(first, whole)
+    assert torch.equal(attend_once(attention.eval()), whole)
+
+
+def test_attention_has_no_dropout_unless_asked_for() -> None:
+    torch.manual_seed(0)
+    attention = Attention(8, 2).double().train()
+    assert torch.equal(attend_once(attention), attend_once(attention))

@@ -9,7 +9,14 @@ from numpy.typing import NDArray
 
 from tokenworlds.core.config import ConfigOf
 from tokenworlds.core.errors import UserError
-from tokenworlds.replay.sampling import DynamicFrequency, Sampler, Uniform, draw, probabilities
+from tokenworlds.replay.sampling import (
+    DynamicFrequency,
+    EpisodeCounts,
+    Sampler,
+    Uniform,
+    draw,
+    probabilities,
+)
 from tokenworlds.replay.segments import Windows
 
 BATCHES = {"world": 2, "behaviour": 6}
@@ -34,7 +41,7 @@ def assert_frequencies(observed: NDArray[np.int64], expected: NDArray[np.float64
 
 
 @given(
-    config=st.sampled_from([Uniform.Config(), DynamicFrequency.Config()]),
+    config=st.sampled_from([Uniform.Config(), DynamicFrequency.Config(), EpisodeCounts.Config()]),
     learner=st.sampled_from(sorted(BATCHES)),
     streams=st.integers(1, 4),
     length=st.integers(1, 9),

@@ -69,6 +69,7 @@ def final_weights(run: Path, steps: int) -> bytes:
         ("catch", 200, "step-vq-m", (5, 8, 3)),
         ("catch", 160, "cb-t", (9,)),
         ("atari:Pong", 128, "step-vq-m", (4, 5)),
+        ("dmc:cartpole-balance", 96, "git-storm", (4, 3)),
     ],
 )
 def test_killed_runs_end_with_the_same_bits(

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tokenworlds.core.types import Losses, Segment
+from tokenworlds.core.types import Losses, Part, Segment
 from tokenworlds.nets.optimisers import Optimiser
 from tokenworlds.training.learner import Learner, NonFiniteLoss
 from tokenworlds.training.recipe import Learning
@@ -27,7 +27,7 @@ class Case:
         optimiser = Optimiser.Config(rate=0.1, warm_up=1)
         scales = dict.fromkeys(names, 1.0)
         learning = Learning(batch=1, length=1, scales=scales, optimiser=optimiser)
-        self.learner = Learner("world", learning, self.module, self.losses)
+        self.learner = Learner("world", learning, Part(self.module, self.losses))
 
     def losses(self, segment: Segment) -> Losses:
         term: Tensor = self.module(torch.ones(1, 1)) * self.factor

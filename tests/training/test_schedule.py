@@ -1,18 +1,17 @@
-"""The interleaved schedule: debts are paid exactly, and a resumed one goes on."""
-
-from itertools import islice
+"""Schedules: debts are paid exactly, and one begun anew goes on where it was."""
 
 import pytest
+from schedule_courses import SMALL, course
 
-from tokenworlds.training.schedule import Interleaved, Progress
+from tokenworlds.training.schedule import Interleaved, Progress, Schedule
 
 
-def build(warm_up: int = 10, **updates: float) -> Interleaved:
-    return Interleaved.Config(warm_up=warm_up, updates=updates).build()
+def interleaved(warm_up: int, total: int, streams: int, **updates: float) -> Interleaved:
+    return Interleaved.Config(warm_up=warm_up, updates=updates).build(streams=streams, total=total)
 
 
 def test_random_play_first_then_updates() -> None:
-    first, second, *_ = islice(build(world=1.0).phases(Progress(), streams=1), 5)
+    first, second, *_ = interleaved(10, 100, 1, world=1.0).phases(Progress())
     assert (first.collect, first.random, dict(first.updates)) == (10, True, {})
     assert (second.collect, second.random, dict(second.updates)) == (1, False, {"world": 1})
 
@@ -21,20 +20,43 @@ def test_random_play_first_then_updates() -> None:
     ("ratio", "streams"), [(1.0, 1), (0.25, 4), (1 / 3, 2), (2.5, 3), (0.1, 7)]
 )
 def test_updates_follow_the_ratio_without_drift(ratio: float, streams: int) -> None:
-    steps, done = 0, 0
-    for phase in islice(build(warm_up=0, world=ratio).phases(Progress(), streams), 300):
-        steps += phase.collect * streams
-        done += phase.updates.get("world", 0)
-    assert done == int(steps * ratio + 1e-9)
+    schedule = interleaved(0, 300 * streams, streams, world=ratio)
+    for progress in course(schedule.phases(Progress()), streams):
+        assert progress.updates.get("world", 0) == int(progress.steps * ratio + 1e-9)
 
 
-@pytest.mark.parametrize("stop", [1, 2, 7, 30])
-def test_a_resumed_schedule_goes_on_where_it_was(stop: int) -> None:
-    whole = list(islice(build(world=0.3, behaviour=1.7).phases(Progress(), 4), 60))
-    steps, done = 0, {"world": 0, "behaviour": 0}
-    for phase in whole[:stop]:
-        steps += phase.collect * 4
-        for name, count in phase.updates.items():
-            done[name] += count
-    resumed = build(world=0.3, behaviour=1.7).phases(Progress(steps, done), 4)
-    assert list(islice(resumed, 60 - stop)) == whole[stop:]
+@pytest.mark.parametrize(("warm_up", "total"), [(10, 60), (10, 59), (80, 60), (0, 1)])
+def test_an_interleaved_run_ends_with_its_steps(warm_up: int, total: int) -> None:
+    schedule = interleaved(warm_up, total, 4, world=0.3)
+    *_, end = course(schedule.phases(Progress()), 4)
+    assert end.steps == -(-total // 4) * 4 == schedule.age(end)
+    assert end.reaches(schedule.goal)
+    assert (schedule.goal.steps, schedule.goal.gradient_steps) == (end.steps, end.gradient_steps)
+
+
+SCHEDULES = [
+    (interleaved(10, 230, 4, world=0.3, behaviour=1.7), 4),
+    (SMALL.build(streams=1, total=200), 1),
+    (SMALL.build(streams=16, total=300), 16),
+    (SMALL.build(streams=64, total=300), 64),
+]
+
+
+@pytest.mark.parametrize(("schedule", "streams"), SCHEDULES)
+def test_a_schedule_begun_anew_anywhere_goes_on_where_it_was(
+    schedule: Schedule, streams: int
+) -> None:
+    whole = list(schedule.phases(Progress()))
+    places = list(course(whole, streams))
+    assert len(places) > 30
+    for number, progress in enumerate(places):
+        assert list(schedule.phases(progress)) == whole[number:]
+        assert progress.reaches(schedule.goal) == (number == len(whole))
+
+
+@pytest.mark.parametrize(("schedule", "streams"), SCHEDULES)
+def test_age_never_goes_back_and_ends_at_its_highest(schedule: Schedule, streams: int) -> None:
+    ages = [schedule.age(progress) for progress in course(schedule.phases(Progress()), streams)]
+    assert ages[0] == 0
+    assert ages == sorted(ages)
+    assert ages[-1] == schedule.age(schedule.goal) > ages[-2]

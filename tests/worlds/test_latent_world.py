@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from tokenworlds.core.config import variant
-from tokenworlds.core.types import ActionSpace, FrameShape, Segment
+from tokenworlds.core.types import ActionSpace, FrameShape, Segment, to_frames
 from tokenworlds.recipes.catalogue import load
-from tokenworlds.worlds.latent import Latent, to_frames
+from tokenworlds.worlds.latent import Latent
 
 STEPS = 7
 RECIPES = ["step-vq-m", "step-vq-t", "cb-m", "cb-t"]

@@ -4,21 +4,19 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from einops import rearrange
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
 from tokenworlds.behaviours.rollout import Rollout, imagine
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.protocols import View, World
-from tokenworlds.core.types import ActionSpace, Carry, Losses
+from tokenworlds.core.types import ActionSpace, Carry, FrameShape, Losses, Segment
 from tokenworlds.nets.averages import ReturnRange, move_towards, slow_copy
-from tokenworlds.nets.blocks import Perceptron, shrink_output
-from tokenworlds.nets.distributions import Categorical, TwoHot
+from tokenworlds.nets.blocks import Perceptron, Style, shrink_output
+from tokenworlds.nets.distributions import TwoHot
+from tokenworlds.nets.policies import policy_of, policy_width
 from tokenworlds.nets.returns import lambda_return, survival
-from tokenworlds.nets.truncated_normal import TruncatedNormal
-
-Policy = Categorical | TruncatedNormal
+from tokenworlds.nets.temperature import Policy, choose
 
 
 class LatentActorCritic(nn.Module, Component):
@@ -33,18 +31,27 @@ class LatentActorCritic(nn.Module, Component):
         trace: float = 0.95
         actor: tuple[int, ...] = (256, 256)
         critic: tuple[int, ...] = (512, 512)
+        style: Style = "silu"
         unimix: float = 0.0
         slow_decay: float = 0.98
         range_decay: float = 0.99
 
-    def __init__(self, config: Config, *, feature_width: int, action_space: ActionSpace) -> None:
+    def __init__(
+        self,
+        config: Config,
+        *,
+        feature_width: int,
+        frame_shape: FrameShape,
+        action_space: ActionSpace,
+    ) -> None:
         super().__init__()
         self.config = config
         self.horizon = config.horizon
         self.action_space = action_space
-        outputs = action_space.size if action_space.discrete else 2 * action_space.size
-        self.actor = shrink_output(Perceptron(feature_width, config.actor, outputs), 0.01)
-        self.critic = shrink_output(Perceptron(feature_width, config.critic, 255), 0.0)
+        outputs = policy_width(action_space)
+        actor = Perceptron(feature_width, config.actor, outputs, config.style)
+        critic = Perceptron(feature_width, config.critic, 255, config.style)
+        self.actor, self.critic = shrink_output(actor, 0.01), shrink_output(critic, 0.0)
         self.slow_critic = slow_copy(self.critic)
         self.return_range = ReturnRange(config.range_decay)
 
@@ -54,22 +61,18 @@ class LatentActorCritic(nn.Module, Component):
 
     def policy(self, feature: Float[Tensor, "*rest D"]) -> Policy:
         """The distribution of actions."""
-        outputs = self.actor(feature)
-        if self.action_space.discrete:
-            return Categorical.of(outputs, self.config.unimix)
-        location, scale = rearrange(outputs, "... (two a) -> two ... a", two=2)
-        return TruncatedNormal(torch.tanh(location), 0.1 + 0.9 * torch.sigmoid(scale + 2.0))
+        return policy_of(self.actor(feature), self.action_space, self.config.unimix)
 
     @torch.no_grad()
     def act(
-        self, view: View, carry: Carry, generator: Generator | None, greedy: bool = False
+        self, view: View, carry: Carry, generator: Generator | None, temperature: float = 1.0
     ) -> tuple[Tensor, Carry]:
-        """Draw from the policy, or take its likeliest action."""
-        policy = self.policy(view.feature)
-        return (policy.mode if greedy else policy.sample(generator)), carry
+        """Draw from the policy, or take its likeliest action at temperature 0."""
+        return choose(self.policy(view.feature), temperature, generator), carry
 
-    def losses(self, world: World, start: Carry, generator: Generator | None) -> Losses:
+    def losses(self, world: World, segment: Segment, generator: Generator | None) -> Losses:
         """Dream, then weigh what was done by how it turned out."""
+        start = world.start(segment, self.horizon)
         rollout = imagine(world, self, start, self.horizon, generator)
         return self.losses_of(rollout)
 

@@ -46,8 +46,8 @@ class Evaluate:
         for text in trained.told:
             print(f"note: {text}", file=sys.stderr)
         episodes = self.episodes or spec.recipe.evaluation.final_episodes
-        player, steps = trained.player, trained.steps
-        result = judge(player, spec, steps, episodes=episodes, env=env, seed=self.seed)
+        player, progress = trained.player, trained.progress
+        result = judge(player, spec, progress, episodes=episodes, env=env, seed=self.seed)
         path = write_result(folder.path / FILE, result)
         if self.json:
             print(json.dumps(to_document(result), indent=2))

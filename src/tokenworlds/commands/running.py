@@ -66,7 +66,7 @@ def conclude(ending: Ending, folder: RunFolder, interruption: Interruption) -> i
 
 
 def verdict(result: Result) -> str:
-    """The mean return and, on a line below, what is possible and what chance brings."""
+    """The mean return and, on lines below, what is possible, what chance brings, and more."""
     count = result.score.episodes
     episodes = f"{count} episode" if count == 1 else f"{count} episodes"
     played = f"over {episodes} of {result.env}, protocol {result.protocol}"
@@ -76,4 +76,24 @@ def verdict(result: Result) -> str:
         beside.append(f"{result.score.mean / best:.0%} of the best possible {best:g}")
     if result.random_score is not None:
         beside.append(f"a random policy: {result.random_score}")
-    return "\n        ".join([f"{result.score} {played}", "; ".join(beside)])
+    lines = [f"{result.score} {played}", "; ".join(beside), *crafter_lines(result)]
+    return "\n        ".join(lines)
+
+
+def crafter_lines(result: Result) -> list[str]:
+    """The Crafter score and how often each achievement was unlocked, where they are counted."""
+    score, chance = result.crafter, result.random_crafter
+    if score is None:
+        return []
+    if chance is None:
+        return [f"Crafter score {score}", *map(success_line, score.success.items())]
+    by_chance = chance.success
+    return [
+        f"Crafter score {score}; a random policy: {chance}",
+        *(f"{success_line(item)}   {by_chance[item[0]]:5.1f} %" for item in score.success.items()),
+    ]
+
+
+def success_line(item: tuple[str, float]) -> str:
+    """An achievement and the share of episodes in which it was unlocked."""
+    return f"  {item[0]:20}{item[1]:5.1f} %"

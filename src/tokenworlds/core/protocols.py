@@ -1,5 +1,6 @@
 """The only interfaces: small, functional, with state passed in and handed back."""
 
+from collections.abc import Mapping
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from jaxtyping import Bool, Float, Int, UInt8
@@ -15,6 +16,8 @@ from tokenworlds.core.types import (
     EnvStep,
     FrameShape,
     Losses,
+    Part,
+    Recoded,
     Segment,
 )
 
@@ -68,6 +71,23 @@ class Tokenizer(Protocol):
         context: Context | None = None,
     ) -> Losses:
         """How well the codes stand for the frames."""
+        ...
+
+
+@runtime_checkable
+class StateMixer(Protocol):
+    """Codes and action of a step in one vector, for a sequence model to read."""
+
+    def __call__(
+        self, sample: Float[Tensor, "*rest K V"], action: Float[Tensor, "*rest A"]
+    ) -> Float[Tensor, "*rest D"]:
+        """From one-hot samples, through which gradients reach the tokenizer."""
+        ...
+
+    def look_up(
+        self, index: Int[Tensor, "*rest K"], action: Float[Tensor, "*rest A"]
+    ) -> Float[Tensor, "*rest D"]:
+        """The same from indices, with no one-hots made."""
         ...
 
 
@@ -166,8 +186,16 @@ class World(Protocol):
 
     feature_width: int
 
-    def losses(self, segment: Segment) -> Losses:
-        """Everything the world learns from real steps."""
+    def parts(self) -> Mapping[str, Part]:
+        """What learns from real steps, by the name of its learner."""
+        ...
+
+    def seen(self, segment: Segment) -> Float[Tensor, "B T C H W"]:
+        """The frames of a segment as a behaviour that looks at frames is shown them."""
+        ...
+
+    def recode(self, segment: Segment) -> Recoded | None:
+        """The segment through codes and back; None if there are no codes to show."""
         ...
 
     def observe(
@@ -207,11 +235,11 @@ class Behaviour(Protocol):
         ...
 
     def act(
-        self, view: View, carry: Carry, generator: Generator | None, greedy: bool = False
+        self, view: View, carry: Carry, generator: Generator | None, temperature: float = 1.0
     ) -> tuple[Tensor, Carry]:
-        """Choose an action for each row."""
+        """Choose an action for each row: at temperature 0 the likeliest, at 1 as drawn."""
         ...
 
-    def losses(self, world: World, start: Carry, generator: Generator | None) -> Losses:
-        """Dream from a start and compare what was done with what came of it."""
+    def losses(self, world: World, segment: Segment, generator: Generator | None) -> Losses:
+        """Dream from the end of a segment and compare what was done with what came of it."""
         ...

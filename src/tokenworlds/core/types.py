@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from einops import rearrange
 from jaxtyping import Bool, Float, Int, UInt8
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 
@@ -75,6 +76,7 @@ class EnvStep:
     """What came of an action. `over` means that the environment must be reset before going on.
 
     A lost life may be an `ending` without being `over`: the game goes on in a new episode.
+    `facts` are what the game tells of itself so far, by name; those of its last step are kept.
     """
 
     frame: NDArray[np.uint8]
@@ -82,6 +84,7 @@ class EnvStep:
     ending: bool
     cutoff: bool
     over: bool
+    facts: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +113,32 @@ class Codes:
 
 @dataclass(frozen=True, slots=True)
 class Dream:
-    """One imagined step: what came of the action, and the state it led to."""
+    """One imagined step: what came of the action, and the state it led to, made when asked for."""
 
-    feature: Float[Tensor, "B D"]
+    describe: Callable[[], Float[Tensor, "B D"]]
     reward: Float[Tensor, " B"]
     ending: Float[Tensor, " B"]
     decode: Callable[[], Float[Tensor, "B C H W"]]
 
     @property
+    def feature(self) -> Float[Tensor, "B D"]:
+        """What heads and behaviours read of the state."""
+        return self.describe()
+
+    @property
     def frame(self) -> Float[Tensor, "B C H W"]:
         """The imagined frame in [0, 1], decoded now."""
         return self.decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Recoded:
+    """A segment as a world's codes hold it: codes, their grid, and the frames they stand for."""
+
+    index: Int[Tensor, "B T K"]
+    frame: Float[Tensor, "B T C H W"]
+    vocabulary: int
+    grid: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +178,23 @@ class Losses:
         return sum((scales[name] * mean for name, mean in means.items()), torch.zeros(()))
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one learner moves, and what it minds of a segment."""
+
+    module: nn.Module
+    losses: Callable[[Segment], Losses]
+
+
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
     """Mean over the entries where the mask is set (or weighted by it)."""
     weight = mask.to(values.dtype)
     return (values * weight).sum() / weight.sum().clamp_min(1.0)
+
+
+def to_frames(frame: UInt8[Tensor, "*rest H W C"]) -> Float[Tensor, "*rest C H W"]:
+    """Bytes to numbers in [0, 1], channels first."""
+    return rearrange(frame, "... h w c -> ... c h w").float() / 255.0
 
 
 Carry = Any

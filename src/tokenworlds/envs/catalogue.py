@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from tokenworlds.core.errors import UserError, missing_extra, unknown
 from tokenworlds.core.protocols import Env
-from tokenworlds.envs import atari, gym, minatar
+from tokenworlds.envs import atari, control, crafter, gym, minatar
 from tokenworlds.envs.atari import Atari
 from tokenworlds.envs.catch import Catch
+from tokenworlds.envs.control import Control
+from tokenworlds.envs.crafter import Crafter
 from tokenworlds.envs.gym import Gym
 from tokenworlds.envs.minatar import MinAtar
 from tokenworlds.envs.steer import Steer
@@ -22,7 +24,8 @@ class Family:
     """Environments of one origin. `protocols` names them with a sentence each, the default first.
 
     `extra` is what pip must bring, and `package` what is then imported; a family without them
-    is always there. `canonical` spells a game as it is stored and may need the package.
+    is always there. `canonical` spells a game as it is stored and may need the package. In a
+    family with a `nameless` game the family's name alone stands for that game.
     """
 
     name: str
@@ -33,6 +36,7 @@ class Family:
     build: Build
     extra: str | None = None
     package: str | None = None
+    nameless: bool = False
 
     @property
     def installed(self) -> bool:
@@ -61,13 +65,13 @@ def make(
     except ModuleNotFoundError as error:
         if error.name != family.package:
             raise
-        raise missing_extra(f"{family.name}:{game}", str(family.extra)) from error
+        raise missing_extra(_join(family, game), str(family.extra)) from error
 
 
 def canonical(name: str) -> str:
     """The full name as it is stored: `catch` is `toy:catch`, `atari:pong` is `atari:Pong`."""
     family, game = _split(name)
-    return f"{family.name}:{family.canonical(game) if family.installed else game}"
+    return _join(family, family.canonical(game) if family.installed else game)
 
 
 def default_protocol(name: str) -> str:
@@ -93,9 +97,15 @@ def _split(name: str) -> tuple[Family, str]:
     family, colon, game = name.partition(":")
     if not colon and name in TOYS:
         return _family("toy"), name
+    if name in {family.name for family in FAMILIES if family.nameless}:
+        return _family(name), ""
     if not colon or not game:
         raise unknown("environment", name, [*TOYS, *(e for f in FAMILIES for e in f.examples)])
     return _family(family), game
+
+
+def _join(family: Family, game: str) -> str:
+    return f"{family.name}:{game}" if game else family.name
 
 
 def _family(name: str) -> Family:
@@ -120,7 +130,7 @@ FAMILIES = (
         name="toy",
         about="small games that a laptop learns in minutes",
         examples=tuple(f"toy:{toy}" for toy in TOYS),
-        protocols={"toy": "the rules of the game; steer is cut off after 32 steps"},
+        protocols={"toy": "the rules of the game; steer is cut off after 16 steps"},
         canonical=_canonical_toy,
         build=lambda game, size, protocol, evaluation: TOYS[game](size=size),
     ),
@@ -133,6 +143,29 @@ FAMILIES = (
         build=_build_atari,
         extra="atari",
         package="ale_py",
+    ),
+    Family(
+        name="crafter",
+        about="survival and 22 achievements in a new world every game, with or without rewards",
+        examples=("crafter", "crafter:noreward"),
+        protocols=crafter.PROTOCOLS,
+        canonical=crafter.canonical_game,
+        build=lambda game, size, protocol, evaluation: Crafter(game, size=size),
+        extra="crafter",
+        package="crafter",
+        nameless=True,
+    ),
+    Family(
+        name="dmc",
+        about="DeepMind Control from pixels: physics, steered by vectors",
+        examples=("dmc:walker-walk", "dmc:cheetah-run", "dmc:cartpole-balance"),
+        protocols={name: str(protocol) for name, protocol in control.PROTOCOLS.items()},
+        canonical=control.canonical_task,
+        build=lambda game, size, protocol, evaluation: Control(
+            game, size=size, protocol=control.PROTOCOLS[protocol]
+        ),
+        extra="control",
+        package="dm_control",
     ),
     Family(
         name="minatar",

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,16 @@ from tokenworlds.envs.spec import EnvSpec
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A whole game that was played: its stream, its place there, its return and agent steps."""
+    """A whole game that was played: its stream, its place there, its return and agent steps.
+
+    `facts` are what else the game tells of itself, by name.
+    """
 
     stream: int
     game: int
     score: float
     length: int
+    facts: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,8 @@ class Stream:
         step = self._advance(action)
         if not step.over:
             return step, None
-        finished = Finished(self.number, self._game, self._score, len(self._actions))
+        length = len(self._actions)
+        finished = Finished(self.number, self._game, self._score, length, step.facts)
         self._begin(self._game + 1)
         return step, finished
 

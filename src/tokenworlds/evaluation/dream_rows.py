@@ -14,13 +14,12 @@ from einops import rearrange
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Generator, Tensor
 
-from tokenworlds.core.protocols import Tokenizer, World
+from tokenworlds.core.protocols import World
 from tokenworlds.core.trees import map_tensors
-from tokenworlds.core.types import Segment
+from tokenworlds.core.types import Recoded, Segment
 from tokenworlds.evaluation.player import Player
 from tokenworlds.replay.segments import Windows, gather
 from tokenworlds.replay.store import ReplayStore
-from tokenworlds.worlds.latent import to_frames
 
 Frames = UInt8[np.ndarray, "B T H W C"]
 
@@ -84,8 +83,8 @@ def dream_rows(
         frames, rewards = dream_stretch(player.world, segment, stretch, generator)
         dream[stretch.row, stretch.dream : stretch.end] = to_bytes(frames)
         reward[stretch.row, stretch.dream - 1 : stretch.end] = rewards.cpu().numpy()
-    tokenizer = getattr(player.world, "tokenizer", None)
-    coded = through_codes(tokenizer, segment) if isinstance(tokenizer, Tokenizer) else None
+    recoded = player.world.recode(segment)
+    coded = lay_open(recoded) if recoded is not None else None
     recorded = segment.reward.double().cpu().numpy()
     return DreamRows(real, dream, recorded, reward, stretches, coded)
 
@@ -125,12 +124,10 @@ def cut(segment: Segment, row: int, begin: int, end: int) -> Segment:
     return map_tensors(lambda part: part[row : row + 1, begin:end], segment)
 
 
-def through_codes(tokenizer: Tokenizer, segment: Segment) -> Coded:
-    """The frames of a segment, encoded and decoded."""
-    index = tokenizer.encode(to_frames(segment.frame)).index
-    decoded = tokenizer.decode(tokenizer.look_up(index))
-    tiles = lay_out(index.cpu().numpy(), getattr(tokenizer, "grid", None))
-    return Coded(to_bytes(decoded), tiles, tokenizer.vocabulary)
+def lay_open(recoded: Recoded) -> Coded:
+    """What codes hold of a segment, as it is shown."""
+    tiles = lay_out(recoded.index.cpu().numpy(), recoded.grid)
+    return Coded(to_bytes(recoded.frame), tiles, recoded.vocabulary)
 
 
 def lay_out(

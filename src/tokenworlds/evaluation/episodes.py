@@ -1,7 +1,7 @@
 """Playing whole episodes to judge a player: so many for each stream, however long they last."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -28,10 +28,11 @@ def never() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One finished game."""
+    """One finished game, and what else it told of itself."""
 
     score: float
     length: int
+    facts: Mapping[str, float] = field(default_factory=dict)
 
 
 def evaluate(
@@ -40,13 +41,13 @@ def evaluate(
     *,
     episodes: int,
     seed: int,
-    greedy: bool,
+    temperature: float,
     streams: int = 16,
     should_stop: Stop = never,
 ) -> list[Episode]:
     """Let a player play; the seed fixes the games and the player's choices."""
     with VectorEnv(env, streams=min(streams, episodes), seed=seed, evaluation=True) as envs:
-        act = player_act(player, len(envs), seed, greedy)
+        act = player_act(player, len(envs), seed, temperature)
         return play(envs, act, episodes, should_stop)
 
 
@@ -64,14 +65,14 @@ def evaluate_random(
         return play(envs, act, episodes, should_stop)
 
 
-def player_act(player: Player, streams: int, seed: int, greedy: bool) -> Act:
+def player_act(player: Player, streams: int, seed: int, temperature: float) -> Act:
     """A player with its memory, as a function of what it sees."""
     generator = torch_generator(seed, "evaluation", device=str(player.device))
     carry = player.initial(streams)
 
     def act(frame: Tensor, first: Tensor) -> Tensor:
         nonlocal carry
-        action, carry = player.act(frame, first, carry, generator, greedy)
+        action, carry = player.act(frame, first, carry, generator, temperature)
         return action
 
     return act
@@ -91,7 +92,7 @@ def play(envs: VectorEnv, act: Act, episodes: int, should_stop: Stop = never) ->
         envs.step(action.cpu().numpy())
         for game in envs.finished():
             if len(finished[game.stream]) < shares[game.stream]:
-                finished[game.stream].append(Episode(game.score, game.length))
+                finished[game.stream].append(Episode(game.score, game.length, game.facts))
     return [game for games in finished for game in games]
 
 

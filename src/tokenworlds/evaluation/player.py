@@ -1,6 +1,7 @@
 """A world and a behaviour playing together: frames in, actions out."""
 
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from jaxtyping import Bool, UInt8
@@ -8,7 +9,7 @@ from torch import Generator, Tensor, nn
 
 from tokenworlds.core.protocols import Behaviour, World
 from tokenworlds.core.trees import where_rows
-from tokenworlds.core.types import ActionSpace, Carry
+from tokenworlds.core.types import ActionSpace, Carry, Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,14 @@ class Player(nn.Module):
         """Where the weights are."""
         return next(self.parameters()).device
 
+    def parts(self, generator: Generator | None) -> dict[str, Part]:
+        """What learns, by the name of its learner; dreams are drawn from the generator."""
+        world, behaviour = self.world, self.behaviour
+        dreaming = Part(
+            cast(nn.Module, behaviour), lambda segment: behaviour.losses(world, segment, generator)
+        )
+        return {**world.parts(), "behaviour": dreaming}
+
     @torch.no_grad()
     def act(
         self,
@@ -50,7 +59,7 @@ class Player(nn.Module):
         first: Bool[Tensor, " B"],
         carry: PlayerCarry,
         generator: Generator | None,
-        greedy: bool = False,
+        temperature: float = 1.0,
     ) -> tuple[Tensor, PlayerCarry]:
         """Choose an action for each frame; where an episode opens, the past is forgotten."""
         frame, first = frame.to(self.device), first.to(self.device)
@@ -58,5 +67,6 @@ class Player(nn.Module):
             first = torch.ones_like(first)
         world = self.world.observe(frame, carry.action, first, carry.world, generator)
         memory = where_rows(first, self.behaviour.initial(len(frame)), carry.behaviour)
-        action, memory = self.behaviour.act(self.world.view(world), memory, generator, greedy)
+        view = self.world.view(world)
+        action, memory = self.behaviour.act(view, memory, generator, temperature)
         return action, PlayerCarry(world, memory, action)

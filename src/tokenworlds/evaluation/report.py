@@ -79,6 +79,7 @@ def write_report(
         facts.title,
         page.heading(facts.title, lead(facts, events)),
         page.tiles(score_tiles(result, best)),
+        *achievement_sections(result),
         page.section("Learning curve", page.picture(*curves, "return over agent steps")),
         dream_section(dreams),
         loss_section(events),
@@ -121,19 +122,32 @@ def score_tiles(result: Result | None, best: float | None) -> list[tuple[str, st
     """The score beside what chance and what perfection bring."""
     if result is None:
         return [("mean return", "none yet", "the agent has not been evaluated")]
-    manner = "likeliest actions" if result.greedy else "actions drawn"
     played = f"{result.score.episodes} episodes at {result.agent_steps:,} steps"
-    remark = f"± standard error; {played}, protocol {result.protocol}, {manner}"
+    remark = f"± standard error; {played}, protocol {result.protocol}, {manner(result.temperature)}"
     shown = [("mean return", show(result.score), remark)]
     chance = result.random_score
     if chance is not None:
         shown.append(("random policy", show(chance), f"{chance.episodes} episodes"))
+    if result.crafter is not None:
+        shown.append(("Crafter score", str(result.crafter), "from the success rates below"))
     if best is not None:
         shown.append(("best possible", number(best), "mean return"))
     if chance is not None and best is not None and best > chance.mean:
         share = (result.score.mean - chance.mean) / (best - chance.mean)
         shown.append(("of the way", number(100 * share, 3) + " %", "from random to best"))
     return shown
+
+
+def achievement_sections(result: Result | None) -> list[Html]:
+    """How often each achievement was unlocked, if the environment counts them."""
+    if result is None or (score := result.crafter) is None:
+        return []
+    chance = result.random_crafter
+    by_chance = {"Crafter score": chance.score, **chance.success} if chance else {}
+    rates = {"Crafter score": score.score, **score.success}
+    remarks = {name: f"random policy: {rate:.1f} %" for name, rate in by_chance.items()}
+    rows = {name: f"{rate:.1f} %" for name, rate in rates.items()}
+    return [page.section("Achievements, share of episodes", page.table(rows, remarks))]
 
 
 def dream_section(dreams: tuple[bytes, bytes] | None) -> Html:
@@ -199,6 +213,15 @@ def flatten(nested: Mapping[str, Any]) -> dict[str, str]:
         elif value is not None:
             lines[name] = str(value)
     return lines
+
+
+def manner(temperature: float) -> str:
+    """How actions were chosen."""
+    if temperature == 0.0:
+        return "likeliest actions"
+    return (
+        "actions drawn" if temperature == 1.0 else f"actions drawn at temperature {temperature:g}"
+    )
 
 
 def show(score: Score) -> str:

@@ -3,14 +3,17 @@
 import json
 import math
 import statistics
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from tokenworlds.core.errors import UserError
+from tokenworlds.evaluation.crafter_score import CrafterScore, crafter_score
 
 FILE = "evaluation.json"
+FACTS = ("facts", "random_facts")
+Facts = Mapping[str, tuple[float, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,11 @@ class Score:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Result:
-    """Episodes played by one agent, and by a random policy in the same environment."""
+    """Episodes played by one agent, and by a random policy in the same environment.
+
+    Facts are what the environment tells of a game beside its return: for each name a value of
+    every episode, in the order of the returns.
+    """
 
     recipe: str
     size: str
@@ -35,9 +42,12 @@ class Result:
     protocol: str
     seed: int
     agent_steps: int
-    greedy: bool
+    gradient_steps: int
+    temperature: float
     returns: tuple[float, ...]
     random_returns: tuple[float, ...] = ()
+    facts: Facts = field(default_factory=dict)
+    random_facts: Facts = field(default_factory=dict)
 
     @property
     def score(self) -> Score:
@@ -48,6 +58,23 @@ class Result:
     def random_score(self) -> Score | None:
         """How the random policy did, if it played."""
         return score_of(self.random_returns) if self.random_returns else None
+
+    @property
+    def crafter(self) -> CrafterScore | None:
+        """The Crafter score of the agent, where achievements are counted."""
+        return crafter_score(self.facts)
+
+    @property
+    def random_crafter(self) -> CrafterScore | None:
+        """The Crafter score of the random policy, where achievements are counted."""
+        return crafter_score(self.random_facts)
+
+
+def facts_by_name(episodes: Sequence[Mapping[str, float]]) -> Facts:
+    """Each fact that all episodes have, with its value in every episode."""
+    first = episodes[0] if episodes else {}
+    names = [name for name in first if all(name in facts for facts in episodes)]
+    return {name: tuple(facts[name] for facts in episodes) for name in names}
 
 
 def score_of(returns: Sequence[float]) -> Score:
@@ -66,12 +93,18 @@ def write_result(path: Path, result: Result) -> Path:
 
 
 def to_document(result: Result) -> dict[str, Any]:
-    """What evaluation.json holds: the fields of a result, `score` and `random_score`."""
+    """What evaluation.json holds: the fields of a result, `score` and `random_score`.
+
+    Facts, and the Crafter score that is made from them, are there if the environment told any.
+    """
     random = result.random_score
+    crafter = {"crafter": result.crafter, "random_crafter": result.random_crafter}
+    known = {name: value for name, value in asdict(result).items() if name not in FACTS or value}
     return {
-        **asdict(result),
+        **known,
         "score": asdict(result.score),
         "random_score": None if random is None else asdict(random),
+        **{name: asdict(score) for name, score in crafter.items() if score is not None},
     }
 
 
@@ -81,11 +114,18 @@ def read_result(path: Path) -> Result | None:
         return None
     try:
         document = json.loads(path.read_text())
-        values = {field.name: document[field.name] for field in fields(Result)}
+        names = [field.name for field in fields(Result) if field.name not in FACTS]
+        values = {name: document[name] for name in names}
         returns = {name: tuple(values[name]) for name in ("returns", "random_returns")}
-        return Result(**{**values, **returns})
+        facts = {name: read_facts(document.get(name, {})) for name in FACTS}
+        return Result(**{**values, **returns, **facts})
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} cannot be read: {error!r}") from error
+
+
+def read_facts(document: Mapping[str, Sequence[float]]) -> Facts:
+    """Facts as a result holds them."""
+    return {name: tuple(values) for name, values in dict(document).items()}
 
 
 def replace_file(path: Path, content: bytes) -> Path:

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
-from tokenworlds.nets.blocks import Perceptron
+from tokenworlds.nets.blocks import Perceptron, Style
 from tokenworlds.nets.distributions import Bernoulli
 
 
@@ -19,10 +19,11 @@ class Ending(nn.Module, Component):
         """Choices."""
 
         hidden: tuple[int, ...] = (256,)
+        style: Style = "silu"
 
     def __init__(self, config: Config, *, width: int) -> None:
         super().__init__()
-        self.network = Perceptron(width, config.hidden, 1)
+        self.network = Perceptron(width, config.hidden, 1, config.style)
 
     def forward(self, feature: Float[Tensor, "*rest D"]) -> Bernoulli:
         """Of the step before; a time limit is no ending."""

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
-from tokenworlds.nets.blocks import Perceptron, shrink_output
+from tokenworlds.nets.blocks import Perceptron, Style, shrink_output
 from tokenworlds.nets.distributions import TwoHot
 
 
@@ -18,11 +18,13 @@ class Reward(nn.Module, Component):
         """Choices."""
 
         hidden: tuple[int, ...] = (256,)
+        style: Style = "silu"
         bins: int = 255
 
     def __init__(self, config: Config, *, width: int) -> None:
         super().__init__()
-        self.network = shrink_output(Perceptron(width, config.hidden, config.bins), 0.0)
+        network = Perceptron(width, config.hidden, config.bins, config.style)
+        self.network = shrink_output(network, 0.0)
 
     def forward(self, feature: Float[Tensor, "*rest D"]) -> TwoHot:
         """Of the step before."""

@@ -1,4 +1,4 @@
-"""Causal attention in a sliding window, with rotary positions and a ring of cached steps."""
+"""Causal attention in a sliding window, a ring of cached steps, and rotary positions or none."""
 
 import math
 from dataclasses import dataclass
@@ -16,10 +16,11 @@ TURN = 2**24
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """Rotated keys, and values, of the steps that one layer can still see."""
+    """Keys, rotated if that is how positions are told, and values of the steps that one layer can
+    still see. The slots of a head lie side by side, for a step reads all of them."""
 
-    keys: Float[Tensor, "B slots heads size"]
-    values: Float[Tensor, "B slots heads size"]
+    keys: Float[Tensor, "B heads slots size"]
+    values: Float[Tensor, "B heads slots size"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,24 +114,29 @@ def rotate_to(position: Int[Tensor, "*batch"], size: int, dtype: torch.dtype) ->
 
 
 class Attention(nn.Module):
-    """Multi-head attention over a cache and new steps."""
+    """Multi-head attention over a cache and new steps; `dropout` is of its weights, in training."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(
+        self, width: int, heads: int, dropout: float = 0.0, *, biased: bool = False
+    ) -> None:
         super().__init__()
-        self.width, self.heads = width, heads
-        self.input = nn.Linear(width, 3 * width, bias=False)
-        self.output = nn.Linear(width, width, bias=False)
+        self.width, self.heads, self.dropout = width, heads, dropout
+        self.input = nn.Linear(width, 3 * width, bias=biased)
+        self.output = nn.Linear(width, width, bias=biased)
 
     def initial(self, batch: int, slots: int) -> Cache:
         """An empty cache."""
-        shape = (batch, slots, self.heads, self.width // self.heads)
+        shape = (batch, self.heads, slots, self.width // self.heads)
         return Cache(self.input.weight.new_zeros(shape), self.input.weight.new_zeros(shape))
 
     def project(
-        self, x: Float[Tensor, "*batch D"], rotation: Rotation
+        self, x: Float[Tensor, "*batch D"], rotation: Rotation | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of each head, the first two turned to their position."""
         joint = rearrange(self.input(x), "... (n h p) -> ... n h p", n=3, h=self.heads)
+        if rotation is None:
+            query, key, value = joint.unbind(-3)
+            return query, key, value
         turned, value = torch.split(joint, [2, 1], -3)
         query, key = rotation(turned).unbind(-3)
         return query, key, value.squeeze(-3)
@@ -144,9 +150,10 @@ class Attention(nn.Module):
         """Look at the steps of a cache."""
         seen = functional.scaled_dot_product_attention(
             rearrange(query, "b t h p -> b h t p"),
-            rearrange(cache.keys, "b s h p -> b h s p"),
-            rearrange(cache.values, "b s h p -> b h s p"),
+            cache.keys,
+            cache.values,
             attn_mask=mask,
+            dropout_p=self.dropout if self.training else 0.0,
         )
         result: Tensor = self.output(rearrange(seen, "b h t p -> b t (h p)"))
         return result
@@ -154,7 +161,7 @@ class Attention(nn.Module):
     def step(
         self,
         x: Float[Tensor, "B D"],
-        rotation: Rotation,
+        rotation: Rotation | None,
         cache: Cache,
         slot: Int[Tensor, " B"],
         mask: Bool[Tensor, "B 1 1 slots"],
@@ -164,24 +171,72 @@ class Attention(nn.Module):
         cache = Cache(write(cache.keys, slot, key), write(cache.values, slot, value))
         return self.attend(query[:, None], cache, mask).squeeze(1), cache
 
+    def extend(
+        self,
+        x: Float[Tensor, "B T D"],
+        cache: Cache,
+        slot: Int[Tensor, "B T"],
+        mask: Bool[Tensor, "B 1 T slots"],
+    ) -> tuple[Float[Tensor, "B T D"], Cache]:
+        """Some steps without rotation, written to their slots before they are looked at."""
+        query, key, value = self.project(x, None)
+        cache = Cache(write_all(cache.keys, slot, key), write_all(cache.values, slot, value))
+        return self.attend(query, cache, mask), cache
+
     def scan(
-        self, x: Float[Tensor, "B T D"], rotation: Rotation, cache: Cache, sight: Sight
+        self, x: Float[Tensor, "B T D"], rotation: Rotation | None, cache: Cache, sight: Sight
     ) -> tuple[Float[Tensor, "B T D"], Cache]:
         """All steps at once."""
         query, key, value = self.project(x, rotation)
-        both = Cache(torch.cat([cache.keys, key], 1), torch.cat([cache.values, value], 1))
-        row = torch.arange(len(x), device=x.device)[:, None]
-        kept = Cache(both.keys[row, sight.source], both.values[row, sight.source])
+        both = Cache(append(cache.keys, key), append(cache.values, value))
+        kept = Cache(keep(both.keys, sight.source), keep(both.values, sight.source))
         return self.attend(query, both, sight.mask), kept
 
 
+def append(
+    slots: Float[Tensor, "B heads slots size"], steps: Float[Tensor, "B T heads size"]
+) -> Float[Tensor, "B heads slots_and_steps size"]:
+    """New steps behind the cached ones."""
+    return torch.cat([slots, rearrange(steps, "b t h p -> b h t p")], 2)
+
+
+def keep(
+    steps: Float[Tensor, "B heads slots_and_steps size"], source: Int[Tensor, "B slots"]
+) -> Float[Tensor, "B heads slots size"]:
+    """The steps that are to be cached, slot by slot."""
+    row, head = grid(steps)
+    return steps[row[..., None], head[..., None], source[:, None]]
+
+
 def write(
-    slots: Float[Tensor, "B slots heads size"],
+    slots: Float[Tensor, "B heads slots size"],
     slot: Int[Tensor, " B"],
     step: Float[Tensor, "B heads size"],
-) -> Float[Tensor, "B slots heads size"]:
+) -> Float[Tensor, "B heads slots size"]:
     """Put a step in its slot: in place unless autograd may need the old content."""
-    place = (torch.arange(len(step), device=step.device), slot)
+    place = (*grid(slots), slot[:, None])
     if torch.is_grad_enabled() or slots.requires_grad:
         return slots.index_put(place, step.to(slots.dtype))
     return slots.index_put_(place, step.to(slots.dtype))
+
+
+def write_all(
+    slots: Float[Tensor, "B heads slots size"],
+    slot: Int[Tensor, "B T"],
+    steps: Float[Tensor, "B T heads size"],
+) -> Float[Tensor, "B heads slots size"]:
+    """Put steps in their slots, as `write` does with one."""
+    row, head = grid(slots)
+    place = (row[..., None], head[..., None], slot[:, None])
+    values = rearrange(steps, "b t h p -> b h t p").to(slots.dtype)
+    if torch.is_grad_enabled() or slots.requires_grad:
+        return slots.index_put(place, values)
+    return slots.index_put_(place, values)
+
+
+def grid(
+    slots: Float[Tensor, "B heads *rest"],
+) -> tuple[Int[Tensor, "B 1"], Int[Tensor, "1 heads"]]:
+    """Numbers of rows and heads, to index with."""
+    row = torch.arange(slots.shape[0], device=slots.device)
+    return row[:, None], torch.arange(slots.shape[1], device=slots.device)[None]

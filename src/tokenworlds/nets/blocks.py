@@ -1,21 +1,38 @@
 """Stacks of convolutions and of linear layers."""
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Literal, cast
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import FrameShape
 
+Style = Literal["silu", "relu"]
+"""How layers are finished. `silu`: group or RMS norm (DreamerV3); `relu`: batch or layer norm, and
+no bias before it (STORM)."""
 
-def group_norm(channels: int, groups: int) -> nn.GroupNorm:
-    """Group normalisation; narrow layers get fewer groups."""
+
+def map_norm(channels: int, groups: int, style: Style = "silu") -> nn.Module:
+    """The norm of a map; narrow layers get fewer groups."""
+    if style == "relu":
+        return nn.BatchNorm2d(channels)
     return nn.GroupNorm(min(groups, channels), channels)
 
 
+def vector_norm(width: int, style: Style = "silu") -> nn.Module:
+    """The norm of a vector."""
+    return nn.LayerNorm(width) if style == "relu" else nn.RMSNorm(width, eps=1e-5)
+
+
+def activation(style: Style) -> nn.Module:
+    """What follows a norm."""
+    return nn.ReLU() if style == "relu" else nn.SiLU()
+
+
 class ConvolutionEncoder(nn.Module):
-    """Convolutions, each followed by a group norm and SiLU."""
+    """Convolutions, each followed by a norm and an activation."""
 
     def __init__(
         self,
@@ -24,14 +41,16 @@ class ConvolutionEncoder(nn.Module):
         strides: Sequence[int],
         kernel: int,
         groups: int,
+        style: Style = "silu",
     ) -> None:
         super().__init__()
-        widths = [channels, *filters]
+        insist_on_halving(kernel, strides)
+        widths, biased = [channels, *filters], style == "silu"
         self.layers = nn.Sequential()
         for before, after, stride in zip(widths, filters, strides, strict=False):
-            self.layers.append(nn.Conv2d(before, after, kernel, stride, padding=kernel // 2))
-            self.layers.append(group_norm(after, groups))
-            self.layers.append(nn.SiLU())
+            padding = (kernel - 1) // 2
+            layer = nn.Conv2d(before, after, kernel, stride, padding=padding, bias=biased)
+            self.layers.extend([layer, map_norm(after, groups, style), activation(style)])
 
     def forward(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
         """Frames to a map."""
@@ -48,23 +67,36 @@ class ConvolutionDecoder(nn.Module):
         strides: Sequence[int],
         kernel: int,
         groups: int,
+        style: Style = "silu",
     ) -> None:
         super().__init__()
-        widths = [channels, *filters]
+        insist_on_halving(kernel, strides)
+        widths, padding = [channels, *filters], (kernel - 1) // 2
         self.layers = nn.Sequential()
         for index in reversed(range(len(filters))):
             before, after, stride = filters[index], widths[index], strides[index]
             layer = nn.ConvTranspose2d(
-                before, after, kernel, stride, padding=kernel // 2, output_padding=stride - 1
+                before,
+                after,
+                kernel,
+                stride,
+                padding=padding,
+                output_padding=stride + 2 * padding - kernel,
+                bias=style == "silu" or index == 0,
             )
             self.layers.append(layer)
             if index > 0:
-                self.layers.append(group_norm(after, groups))
-                self.layers.append(nn.SiLU())
+                self.layers.extend([map_norm(after, groups, style), activation(style)])
 
     def forward(self, maps: Float[Tensor, "B D h w"]) -> Float[Tensor, "B C H W"]:
         """A map to frames, unbounded."""
         return cast(Tensor, self.layers(maps))
+
+
+def insist_on_halving(kernel: int, strides: Sequence[int]) -> None:
+    """Without it a map would be a pixel short of its frame's share."""
+    if kernel % 2 == 0 and any(stride == 1 for stride in strides):
+        raise UserError(f"kernel={kernel} is even and needs strides of 2 throughout, not {strides}")
 
 
 def grid_of(frame_shape: FrameShape, strides: tuple[int, ...]) -> tuple[int, int]:
@@ -76,16 +108,17 @@ def grid_of(frame_shape: FrameShape, strides: tuple[int, ...]) -> tuple[int, int
 
 
 class Perceptron(nn.Module):
-    """Hidden layers with RMS norm and SiLU, then a linear output."""
+    """Hidden layers, each with a norm and an activation, then a linear output."""
 
-    def __init__(self, inputs: int, hidden: Sequence[int], outputs: int) -> None:
+    def __init__(
+        self, inputs: int, hidden: Sequence[int], outputs: int, style: Style = "silu"
+    ) -> None:
         super().__init__()
         widths = [inputs, *hidden]
         self.layers = nn.Sequential()
         for before, after in zip(widths, hidden, strict=False):
-            self.layers.append(nn.Linear(before, after))
-            self.layers.append(nn.RMSNorm(after, eps=1e-5))
-            self.layers.append(nn.SiLU())
+            layer = nn.Linear(before, after, bias=style == "silu")
+            self.layers.extend([layer, vector_norm(after, style), activation(style)])
         self.output = nn.Linear(widths[-1], outputs)
 
     def forward(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest E"]:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tokenworlds.core.config import Component, ConfigOf
-from tokenworlds.core.errors import unknown
+from tokenworlds.core.errors import UserError, unknown
 
 
 class LaProp(Optimizer):
@@ -68,13 +68,15 @@ class Optimiser(Component):
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Optimiser"]):
-        """Choices; `rates` gives parameters whose name begins with a key a rate of their own."""
+        """Choices; `rates` gives parameters whose name begins with a key a rate of their own.
+        `decay` (AdamW's) pulls the weights of linear layers to zero, and nothing else."""
 
         kind: Literal["laprop", "adam"] = "laprop"
         rate: float = 4e-5
         rates: Mapping[str, float] = field(default_factory=dict)
         betas: tuple[float, float] = (0.9, 0.999)
         epsilon: float = 1e-20
+        decay: float = 0.0
         warm_up: int = 1000
         clip: float = 1000.0
 
@@ -84,23 +86,27 @@ class Optimiser(Component):
         self.updates = 0
         betas, epsilon = config.betas, config.epsilon
         groups = [
-            {"params": list(parameters), "lr": rate, "full_rate": rate}
-            for rate, parameters in self._by_rate().items()
+            {"params": parameters, "lr": rate, "full_rate": rate, "weight_decay": decay}
+            for (rate, decay), parameters in self._groups(linear_weights(module)).items()
         ]
         if config.kind == "adam":
-            self.optimizer: Optimizer = torch.optim.Adam(
+            self.optimizer: Optimizer = torch.optim.AdamW(
                 groups, betas=betas, eps=epsilon, foreach=True
             )
+        elif config.decay:
+            raise UserError(f"decay={config.decay} goes with kind='adam', not {config.kind!r}")
         else:
             self.optimizer = LaProp(groups, betas=betas, eps=epsilon)
 
-    def _by_rate(self) -> dict[float, list[Tensor]]:
-        groups: dict[float, list[Tensor]] = {}
+    def _groups(self, linear: set[str]) -> dict[tuple[float, float], list[Tensor]]:
+        """Parameters by their rate and decay."""
+        groups: dict[tuple[float, float], list[Tensor]] = {}
         self._insist_on_parts()
         for name, parameter in self.named.items():
             prefix = next((key for key in self.config.rates if name.startswith(key)), None)
             rate = self.config.rate if prefix is None else self.config.rates[prefix]
-            groups.setdefault(rate, []).append(parameter)
+            decay = self.config.decay if name in linear else 0.0
+            groups.setdefault((rate, decay), []).append(parameter)
         return groups
 
     def _insist_on_parts(self) -> None:
@@ -141,3 +147,9 @@ class Optimiser(Component):
                 # The count of steps stays where it was made, on the processor.
                 device = value.device if slot == "step" else parameter.device
                 self.optimizer.state[parameter][slot] = value.to(device, copy=True)
+
+
+def linear_weights(module: nn.Module) -> set[str]:
+    """Names of the weights of linear layers."""
+    layers = {name: layer for name, layer in module.named_modules() if isinstance(layer, nn.Linear)}
+    return {f"{name}.weight".lstrip(".") for name in layers}

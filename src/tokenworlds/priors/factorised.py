@@ -1,16 +1,15 @@
 """All codes of the next frame at once, independent given the history (STEP-VQ, equation 4)."""
 
 from dataclasses import dataclass
-from typing import Literal
 
-import torch
 from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.types import Codes, Losses, masked_mean
-from tokenworlds.nets.distributions import kl_categorical, mix_uniform, sample_index
+from tokenworlds.nets.distributions import mix_uniform, sample_index
+from tokenworlds.priors.balance import Balance, Objective, Span, hits, posterior_entropy
 
 
 class Factorised(nn.Module, Component):
@@ -19,16 +18,19 @@ class Factorised(nn.Module, Component):
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Factorised"]):
         """Choices. `reverse-kl` is the paper's printed KL(prior || posterior); free bits are nats
-        of a whole frame, below which a term no longer pulls."""
+        of a whole frame, below which a term no longer pulls, be it by the frame or by the mean
+        over the batch (STORM)."""
 
-        objective: Literal["kl", "reverse-kl", "cross-entropy"] = "kl"
+        objective: Objective = "kl"
         free_bits: float = 1.0
+        free_bits_over: Span = "frame"
         unimix: float = 0.01
 
     def __init__(self, config: Config, *, width: int, tokens: int, vocabulary: int) -> None:
         super().__init__()
         self.config = config
         self.tokens = tokens
+        self.balance = Balance(config.objective, config.free_bits, config.free_bits_over)
         self.logits = nn.Linear(width, tokens * vocabulary)
 
     def log_probs(self, feature: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest K V"]:
@@ -41,31 +43,14 @@ class Factorised(nn.Module, Component):
     ) -> Losses:
         """`dynamics` moves the prediction to the codes, `representation` the codes to it."""
         prior = self.log_probs(feature)
-        metrics = self._metrics(prior.detach(), codes, mask)
-        if self.config.objective == "cross-entropy":
-            chosen = prior.gather(-1, codes.index.unsqueeze(-1)).squeeze(-1)
-            return Losses({"dynamics": -chosen.sum(dim=-1)}, {"dynamics": mask}, metrics)
-        terms = {
-            "dynamics": self._divergence(codes.logits.detach(), prior),
-            "representation": self._divergence(codes.logits, prior.detach()),
-        }
-        return Losses(terms, dict.fromkeys(terms, mask), metrics)
-
-    def _divergence(
-        self, posterior: Float[Tensor, "B T K V"], prior: Float[Tensor, "B T K V"]
-    ) -> Float[Tensor, "B T"]:
-        pair = (posterior, prior) if self.config.objective == "kl" else (prior, posterior)
-        return kl_categorical(*pair).sum(dim=-1).clamp_min(self.config.free_bits)
-
-    @torch.no_grad()
-    def _metrics(self, prior: Tensor, codes: Codes, mask: Tensor) -> dict[str, Tensor]:
-        hit = (prior.argmax(dim=-1) == codes.index).float()
-        entropy = -(codes.logits.exp() * codes.logits).sum(dim=-1)
-        return {
+        terms = self.balance.terms(prior, codes, mask)
+        hit = hits(prior, codes)
+        metrics = {
             "code_accuracy": masked_mean(hit.mean(dim=-1), mask),
             "frame_accuracy": masked_mean(hit.amin(dim=-1), mask),
-            "posterior_entropy": masked_mean(entropy.mean(dim=-1), mask),
+            "posterior_entropy": posterior_entropy(codes, mask),
         }
+        return Losses(terms, dict.fromkeys(terms, mask), metrics)
 
     def sample(
         self, feature: Float[Tensor, "*rest D"], generator: Generator | None

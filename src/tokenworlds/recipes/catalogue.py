@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from tokenworlds.core.config import variant
 from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.envs.catalogue import canonical
-from tokenworlds.recipes import step_vq
-from tokenworlds.recipes.sizes import for_toy, nano, small
+from tokenworlds.recipes import iris, sizes, step_vq, storm, token_sizes
 from tokenworlds.training.recipe import Recipe
+from tokenworlds.worlds.delta_iris import DeltaIris
+from tokenworlds.worlds.iris import Iris
 
 RECIPES: Mapping[str, Callable[[], Recipe]] = {
     "step-vq-m": step_vq.step_vq_m,
@@ -24,10 +26,18 @@ RECIPES: Mapping[str, Callable[[], Recipe]] = {
     "cb-m": step_vq.cb_m,
     "cb-t": step_vq.cb_t,
     "cb-m-96": step_vq.cb_m_96,
+    "storm": storm.storm,
+    "git-storm": storm.git_storm,
+    "git-storm-mlp-logits": storm.git_storm_mlp_logits,
+    "git-storm-vq": storm.git_storm_vq,
+    "iris": iris.iris,
+    "iris-64": iris.iris_64,
+    "delta-iris": iris.delta_iris,
+    "delta-iris-no-image-tokens": iris.delta_iris_no_image_tokens,
 }
 SIZES: Mapping[str, Callable[[Recipe], Recipe]] = {
-    "nano": nano,
-    "small": small,
+    "nano": lambda recipe: sizes_of(recipe).nano(recipe),
+    "small": lambda recipe: sizes_of(recipe).small(recipe),
     "paper": lambda recipe: recipe,
 }
 
@@ -51,9 +61,31 @@ def load(name: str, size: str, env: str | None = None) -> Found:
         return load_own(name)
     if name not in RECIPES:
         raise unknown("recipe", name, RECIPES)
-    recipe = SIZES[size](RECIPES[name]())
-    is_toy = env is not None and canonical(env).startswith("toy:")
-    return Found(for_toy(recipe) if is_toy else recipe, {})
+    game = canonical(env) if env is not None else ""
+    family = game.partition(":")[0]
+    recipe = SIZES[size](for_benchmark(RECIPES[name](), family))
+    if size == "nano" and game == "toy:steer":
+        recipe = sizes.nano_for_steer(recipe)
+    return Found(sizes.for_toy(recipe) if family == "toy" else recipe, {})
+
+
+def for_benchmark(recipe: Recipe, family: str) -> Recipe:
+    """The numbers of a paper for the environments of a family, where they are others."""
+    if family == "dmc" and not is_of_tokens(recipe):
+        return variant(recipe, storm.CONTROL)
+    if family == "crafter" and isinstance(recipe.world, DeltaIris.Config):
+        return variant(recipe, iris.CRAFTER)
+    return recipe
+
+
+def is_of_tokens(recipe: Recipe) -> bool:
+    """Whether the world of a recipe writes tokens in line."""
+    return isinstance(recipe.world, Iris.Config | DeltaIris.Config)
+
+
+def sizes_of(recipe: Recipe) -> ModuleType:
+    """Where the smaller sizes of a recipe are written."""
+    return token_sizes if is_of_tokens(recipe) else sizes
 
 
 def load_own(name: str) -> Found:

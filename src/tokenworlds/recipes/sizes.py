@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from tokenworlds.core.config import variant
+from tokenworlds.priors.maskgit import MaskGIT
+from tokenworlds.sequence.post_norm_transformer import PostNormTransformer
 from tokenworlds.tokenizers.categorical import Categorical
 from tokenworlds.tokenizers.vq import VQ
 from tokenworlds.training.recipe import Recipe
@@ -43,6 +45,8 @@ NANO: Mapping[str, Any] = {
     "learning.behaviour.optimiser.warm_up": 50,
     "schedule.warm_up": 1_024,
     "schedule.updates": {"world": 1 / 16, "behaviour": 1 / 8},
+    "evaluation.episodes": 10,
+    "evaluation.final_episodes": 10,
     "housekeeping.log_every": 160,
     "housekeeping.save_every": 1_000,
 }
@@ -51,6 +55,14 @@ NANO_CATEGORICAL: Mapping[str, Any] = {
     "steps": 14_000,
     "learning.world.optimiser.rates": {"tokenizer": 2e-3},
 }
+# Batch norm on batches of few frames, and pixels without bounds, lose the small things of a game.
+NANO_STORM: Mapping[str, Any] = {
+    "world.tokenizer.style": "silu",
+    "world.tokenizer.output": "sigmoid",
+    "schedule.updates": {"world": 1 / 8, "behaviour": 1 / 8},
+}
+# Each code sees its slice of the history: fewer codes, wider slices.
+NANO_MASKGIT: Mapping[str, Any] = {"world.tokenizer.categoricals": 16}
 SMALL: Mapping[str, Any] = {
     "world.tokenizer.kernel": 3,
     "world.sequence.width": 256,
@@ -66,11 +78,27 @@ SMALL: Mapping[str, Any] = {
     "learning.behaviour.optimiser.rate": 1e-4,
     "learning.behaviour.optimiser.warm_up": 200,
 }
+# A place on a track is finer than a site of the grid: more updates, and codes sure of themselves.
+NANO_STEER: Mapping[str, Any] = {
+    "world.tokenizer.temperature": 8.0,
+    "schedule.updates": {"world": 1 / 8, "behaviour": 1 / 8},
+}
 # Games of a few steps cost nothing to judge by many.
 TOY: Mapping[str, Any] = {
     "evaluation.every": 1_000,
     "evaluation.episodes": 20,
     "evaluation.final_episodes": 100,
+    "evaluation.temperature": 0.0,
+}
+# Parts that not every agent has: applied where the part in its place knows the choice.
+NANO_PARTS: Mapping[str, Mapping[str, Any]] = {
+    "tokenizer": {"codebook.codes": 16, "codebook.decay": 0.97, "codebook.revive_below": 0.5},
+    "sequence": {"heads": 4, "chunk": 16, "feedforward": 256, "window": 32, "positions": 32},
+    "prior": {"embedding": 64, "layers": 2, "heads": 4, "feedforward": 128},
+}
+SMALL_PARTS: Mapping[str, Mapping[str, Any]] = {
+    "sequence": {"feedforward": 512},
+    "prior": {"embedding": 64},
 }
 NANO_FILTERS = (16, 32, 32, 32)
 SMALL_FILTERS = (32, 64, 128, 128)
@@ -81,46 +109,51 @@ def for_toy(recipe: Recipe) -> Recipe:
     return variant(recipe, TOY)
 
 
+def nano_for_steer(recipe: Recipe) -> Recipe:
+    """What the continuous game asks for beyond `catch`, if codes are those of a codebook."""
+    tokenizer = getattr(recipe.world, "tokenizer", None)
+    return variant(recipe, NANO_STEER) if isinstance(tokenizer, VQ.Config) else recipe
+
+
 def nano(recipe: Recipe) -> Recipe:
     """A few hundred thousand parameters."""
-    vocabulary = {
-        "codebook.codes": 16,
-        "codebook.decay": 0.97,
-        "codebook.revive_below": 0.5,
-    }
-    sequence = {"heads": 4, "chunk": 16, "feedforward": 256, "window": 32}
+    return shrink(recipe, {**NANO, **nano_extras(recipe)}, NANO_FILTERS, NANO_PARTS)
+
+
+def nano_extras(recipe: Recipe) -> dict[str, Any]:
+    """What the parts of a recipe ask for beyond what all agents share."""
     world = cast(Latent.Config, recipe.world)
-    more = NANO_CATEGORICAL if isinstance(world.tokenizer, Categorical.Config) else {}
-    return shrink(recipe, {**NANO, **more}, NANO_FILTERS, vocabulary, sequence)
+    if not isinstance(world.tokenizer, Categorical.Config):
+        return {}
+    storm = NANO_STORM if isinstance(world.sequence, PostNormTransformer.Config) else {}
+    masked = NANO_MASKGIT if isinstance(world.prior, MaskGIT.Config) else {}
+    return {**NANO_CATEGORICAL, **storm, **masked}
 
 
 def small(recipe: Recipe) -> Recipe:
     """A few million parameters."""
-    return shrink(recipe, SMALL, SMALL_FILTERS, {}, {"feedforward": 512})
+    return shrink(recipe, SMALL, SMALL_FILTERS, SMALL_PARTS)
 
 
 def shrink(
     recipe: Recipe,
     changes: Mapping[str, Any],
     filters: tuple[int, ...],
-    vocabulary: Mapping[str, Any],
-    sequence: Mapping[str, Any],
+    parts: Mapping[str, Mapping[str, Any]],
 ) -> Recipe:
     """Apply changes; every layer of the tokenizer then halves the frame, on the same grid."""
     world = cast(Latent.Config, recipe.world)
     tokenizer = cast(VQ.Config | Categorical.Config, world.tokenizer)
     halvings = sum(stride > 1 for stride in tokenizer.strides)
     layers = {"filters": filters[:halvings], "strides": (2,) * halvings}
-    chosen = {k: v for k, v in vocabulary.items() if has(tokenizer, k)}
-    steps = {k: v for k, v in sequence.items() if has(world.sequence, k)}
-    return variant(
-        recipe,
-        {
-            **changes,
-            **{f"world.tokenizer.{k}": v for k, v in {**layers, **chosen}.items()},
-            **{f"world.sequence.{k}": v for k, v in steps.items()},
-        },
-    )
+    known = {
+        f"world.{part}.{choice}": value
+        for part, choices in parts.items()
+        for choice, value in choices.items()
+        if has(getattr(world, part), choice)
+    }
+    grid = {f"world.tokenizer.{choice}": value for choice, value in layers.items()}
+    return variant(recipe, {**changes, **grid, **known})
 
 
 def has(config: object, path: str) -> bool:

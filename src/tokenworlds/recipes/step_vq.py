@@ -78,7 +78,7 @@ def step_vq_m() -> Recipe:
         learning=LEARNING,
         sampler=DynamicFrequency.Config(temperature=10.0, behaviour_temperature=10.0),
         schedule=Interleaved.Config(warm_up=1032, updates={"world": 1.0, "behaviour": 1.0}),
-        evaluation=Evaluation(every=1000, episodes=10, final_episodes=10, greedy=True),
+        evaluation=Evaluation(every=1000, episodes=10, final_episodes=10, temperature=0.0),
         housekeeping=Housekeeping(log_every=100, save_every=2000),
     )
 

@@ -1,6 +1,7 @@
 """Which windows of replay the learners see.
 
-`DynamicFrequency` is DRAMA's rule (Wang et al., 2024), which STEP-VQ inherits.
+`DynamicFrequency` is DRAMA's rule (Wang et al., 2024), which STEP-VQ inherits; `EpisodeCounts` is
+that of Δ-IRIS (Micheli et al., 2024), and with an exponent of 0 that of IRIS.
 """
 
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError, unknown
+from tokenworlds.replay.episodes import Episodes
 from tokenworlds.replay.segments import Windows
 
 WORLD = "world"
@@ -121,6 +123,63 @@ class DynamicFrequency(Component):
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over counts."""
         self._counts = {name: np.array(state[name], np.int32) for name in self.batches}
+
+
+class EpisodeCounts(Component):
+    """An episode, the likelier the less it was drawn from; then a step of it, and a window there.
+
+    The step is anywhere in the window; for the learner called "behaviour" it is the last. At the
+    ends of a stream the window is moved inside. It may hold steps of the episodes before and after.
+    """
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ConfigOf["EpisodeCounts"]):
+        """Choices: an episode drawn from n times weighs (1 / (1 + n)) ** exponent.
+
+        Draws are not counted while replay holds no more steps than `count_after`.
+        """
+
+        exponent: float = 1.0
+        count_after: int = 0
+
+    def __init__(self, config: Config, *, batches: Mapping[str, int]) -> None:
+        self.config = config
+        self._counts = {name: np.zeros(0, np.int64) for name in batches}
+        self._episodes = Episodes()
+
+    def sample(
+        self, learner: str, windows: Windows, batch: int, rng: np.random.Generator
+    ) -> Int[np.ndarray, "B 2"]:
+        """Draw windows independently, and count their episodes."""
+        weights = self.weights(learner, windows)
+        episode = rng.choice(len(weights), size=batch, p=weights)
+        found = self._episodes
+        step = rng.integers(found.begin[episode], found.end[episode])
+        last = windows.length - 1
+        place = last if learner == BEHAVIOUR else rng.integers(windows.length, size=batch)
+        if windows.streams * windows.steps > self.config.count_after:
+            np.add.at(self._counts[learner], episode, 1)
+        start = np.clip(step - place, 0, windows.starts - 1)
+        return np.stack([found.stream[episode], start], axis=-1)
+
+    def weights(self, learner: str, windows: Windows) -> Float[np.ndarray, "*rest"]:
+        """The probability of every episode for a learner, in the order in which they began."""
+        if learner not in self._counts:
+            raise unknown("learner", learner, self._counts)
+        self._episodes.grow(windows)
+        counts = self._counts[learner]
+        counts = np.pad(counts, (0, len(self._episodes) - len(counts)))
+        self._counts[learner] = counts
+        return probabilities(-self.config.exponent * np.log1p(counts))
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The counts of every learner, by episode."""
+        return {name: counts.copy() for name, counts in self._counts.items()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take over counts; where episodes are is looked up in replay anew."""
+        self._counts = {name: np.array(state[name], np.int64) for name in self._counts}
+        self._episodes = Episodes()
 
 
 def draw(

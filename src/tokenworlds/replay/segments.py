@@ -1,10 +1,10 @@
 """Windows of consecutive steps: where they fit, and reading them as segments."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import Segment
@@ -13,11 +13,15 @@ from tokenworlds.replay.store import ReplayStore
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """All windows of a length that fit into streams of this many steps; there is at least one."""
+    """All windows of a length that fit into streams of this many steps; there is at least one.
+
+    `first` says which steps open an episode; without it every stream is one.
+    """
 
     streams: int
     steps: int
     length: int
+    first: Bool[np.ndarray, "N T"] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not 1 <= self.length <= self.steps:
@@ -29,7 +33,7 @@ class Windows:
     @classmethod
     def of(cls, store: ReplayStore, length: int) -> "Windows":
         """The windows of a store."""
-        return cls(store.streams, store.length, length)
+        return cls(store.streams, store.length, length, store.records["first"])
 
     @property
     def starts(self) -> int:
@@ -38,6 +42,15 @@ class Windows:
 
     def __len__(self) -> int:
         return self.streams * self.starts
+
+    def opens(self, since: int) -> Bool[np.ndarray, "N T"]:
+        """Which steps from a time on open an episode; the first of a stream always does."""
+        found = np.zeros((self.streams, self.steps - since), np.bool_)
+        if self.first is not None:
+            found[:] = self.first[:, since : self.steps]
+        if since == 0:
+            found[:, 0] = True
+        return found
 
     def locate(self, index: Int[np.ndarray, " B"]) -> Int[np.ndarray, "B 2"]:
         """Stream and time at which numbered windows start; the numbers run along each stream."""

@@ -1,7 +1,8 @@
-"""The categorical bottleneck: a frame as several one-hot choices (STEP-VQ's baseline)."""
+"""The categorical bottleneck: a frame as several one-hot choices (DreamerV2; STORM)."""
 
 from dataclasses import dataclass
 from math import prod
+from typing import Literal
 
 import torch
 from einops import pack, rearrange, unpack
@@ -11,7 +12,14 @@ from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.types import Codes, Context, FrameShape, Losses
-from tokenworlds.nets.blocks import ConvolutionDecoder, ConvolutionEncoder, grid_of, group_norm
+from tokenworlds.nets.blocks import (
+    ConvolutionDecoder,
+    ConvolutionEncoder,
+    Style,
+    activation,
+    grid_of,
+    map_norm,
+)
 from tokenworlds.nets.code_statistics import code_histogram, usage_metrics
 from tokenworlds.nets.distributions import mix_uniform, sample_index
 
@@ -21,12 +29,15 @@ class Categorical(nn.Module, Component):
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Categorical"]):
-        """Choices."""
+        """Choices. `output="linear"` leaves the decoder's pixels unbounded while it learns
+        (STORM); frames are cut to [0, 1] either way."""
 
         filters: tuple[int, ...] = (32, 64, 128, 256, 256)
         strides: tuple[int, ...] = (1, 2, 2, 2, 2)
         kernel: int = 5
         groups: int = 32
+        style: Style = "silu"
+        output: Literal["sigmoid", "linear"] = "sigmoid"
         categoricals: int = 32
         classes: int = 32
         unimix: float = 0.01
@@ -34,14 +45,16 @@ class Categorical(nn.Module, Component):
     def __init__(self, config: Config, *, frame_shape: FrameShape) -> None:
         super().__init__()
         self.config = config
-        stack = (frame_shape.channels, config.filters, config.strides, config.kernel, config.groups)
+        layers = (config.filters, config.strides, config.kernel, config.groups, config.style)
         self.map_shape = (config.filters[-1], *grid_of(frame_shape, config.strides))
         self.tokens, self.vocabulary = config.categoricals, config.classes
-        self.encoder = ConvolutionEncoder(*stack)
-        self.posterior = nn.Linear(prod(self.map_shape), self.tokens * self.vocabulary)
-        self.expand = nn.Linear(self.tokens * self.vocabulary, prod(self.map_shape))
-        self.norm = group_norm(config.filters[-1], config.groups)
-        self.decoder = ConvolutionDecoder(*stack)
+        outputs, biased = self.tokens * self.vocabulary, config.style == "silu"
+        self.encoder = ConvolutionEncoder(frame_shape.channels, *layers)
+        self.posterior = nn.Linear(prod(self.map_shape), outputs)
+        self.expand = nn.Linear(outputs, prod(self.map_shape), bias=biased)
+        self.norm = map_norm(config.filters[-1], config.groups, config.style)
+        self.activation = activation(config.style)
+        self.decoder = ConvolutionDecoder(frame_shape.channels, *layers)
 
     def encode(self, frames: Float[Tensor, "*rest C H W"], context: Context | None = None) -> Codes:
         """In training the codes are drawn from the posterior, else they are its likeliest ones."""
@@ -62,11 +75,16 @@ class Categorical(nn.Module, Component):
 
     def decode(self, codes: Codes, context: Context | None = None) -> Float[Tensor, "*rest C H W"]:
         """Frames in [0, 1]."""
-        flat, lead = pack([rearrange(codes.vector, "... k v -> ... (k v)")], "* d")
+        return self._draw(codes.vector).clamp(0, 1)
+
+    def _draw(self, vector: Float[Tensor, "*rest K D"]) -> Float[Tensor, "*rest C H W"]:
+        flat, lead = pack([rearrange(vector, "... k v -> ... (k v)")], "* d")
         _, height, width = self.map_shape
         maps = rearrange(self.expand(flat), "b (d h w) -> b d h w", h=height, w=width)
-        maps = functional.silu(self.norm(maps))
-        frames: list[Tensor] = unpack(torch.sigmoid(self.decoder(maps)), lead, "* c h w")
+        drawn = self.decoder(self.activation(self.norm(maps)))
+        if self.config.output == "sigmoid":
+            drawn = torch.sigmoid(drawn)
+        frames: list[Tensor] = unpack(drawn, lead, "* c h w")
         return frames[0]
 
     def losses(
@@ -77,6 +95,6 @@ class Categorical(nn.Module, Component):
         context: Context | None = None,
     ) -> Losses:
         """Squared error, summed over pixels."""
-        error = (self.decode(codes) - frames).square().sum(dim=(-3, -2, -1))
+        error = (self._draw(codes.vector) - frames).square().sum(dim=(-3, -2, -1))
         histogram = code_histogram(codes.index, mask, self.vocabulary)
         return Losses({"reconstruction": error}, {"reconstruction": mask}, usage_metrics(histogram))

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.types import Codes, Context, FrameShape, Losses
-from tokenworlds.nets.blocks import ConvolutionDecoder, ConvolutionEncoder, grid_of, group_norm
+from tokenworlds.nets.blocks import ConvolutionDecoder, ConvolutionEncoder, grid_of, map_norm
 from tokenworlds.nets.code_statistics import code_histogram, usage_metrics
 from tokenworlds.nets.codebook import Codebook
 from tokenworlds.nets.distributions import mix_uniform
@@ -41,7 +41,7 @@ class VQ(nn.Module, Component):
         self.project = nn.Conv2d(width, codes, 1)
         self.codebook = config.codebook.build()
         self.expand = nn.Conv2d(codes, width, 1, bias=False)
-        self.norm = group_norm(width, config.groups)
+        self.norm = map_norm(width, config.groups)
         self.decoder = ConvolutionDecoder(*stack)
         self.grid = grid_of(frame_shape, config.strides)
         self.tokens = self.grid[0] * self.grid[1]

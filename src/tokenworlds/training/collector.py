@@ -1,29 +1,37 @@
 """Plays in the real environment and writes down every step."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from tokenworlds.core.trees import named_tensors, restore_tensors
+from tokenworlds.core.trees import named_tensors, restore_tensors, where_rows
 from tokenworlds.envs.vector import Finished, VectorEnv
 from tokenworlds.evaluation.episodes import random_actions
 from tokenworlds.evaluation.player import Player, PlayerCarry
 from tokenworlds.replay.store import ReplayStore
+from tokenworlds.training.recipe import Collection
 
 
 class Collector:
     """Steps all streams with the player, or at random."""
 
     def __init__(
-        self, envs: VectorEnv, replay: ReplayStore, player: Player, generator: Generator
+        self,
+        envs: VectorEnv,
+        replay: ReplayStore,
+        player: Player,
+        generator: Generator,
+        collection: Collection,
     ) -> None:
         self.envs = envs
         self.replay = replay
         self.player = player
         self.generator = generator
+        self.collection = collection
         self.carry = player.initial(len(envs))
 
     def collect(self, steps: int, random: bool) -> list[Finished]:
@@ -40,8 +48,19 @@ class Collector:
 
     def _choose(self, frame: np.ndarray, first: np.ndarray) -> Tensor:
         seen = torch.from_numpy(frame), torch.from_numpy(first)
-        action, self.carry = self.player.act(*seen, self.carry, self.generator)
-        return action
+        temperature = self.collection.temperature
+        action, carry = self.player.act(*seen, self.carry, self.generator, temperature)
+        # What is remembered is what is done.
+        self.carry = replace(carry, action=self._stray(action))
+        return self.carry.action
+
+    def _stray(self, action: Tensor) -> Tensor:
+        """The actions, some of them replaced by random ones."""
+        share, generator = self.collection.random_share, self.generator
+        if share == 0.0:
+            return action
+        strays = torch.rand(len(action), generator=generator, device=generator.device) < share
+        return where_rows(strays, self._draw(), action)
 
     def _draw(self) -> Tensor:
         return random_actions(self.player.action_space, len(self.envs), self.generator)

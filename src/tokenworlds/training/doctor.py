@@ -17,6 +17,7 @@ import torch
 from tokenworlds.core.config import variant
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.process import ISA_LIMIT, tiles_are_misreported
+from tokenworlds.envs.rendering import VARIABLE
 from tokenworlds.envs.spec import EnvSpec
 from tokenworlds.training.loop import Loop
 from tokenworlds.training.machine import processor
@@ -60,6 +61,7 @@ def examine(recipe: Recipe, folder: Path) -> Iterator[Finding]:
     yield from memory()
     yield attempt("toy:catch", partial(begin, "catch"))
     yield from games()
+    yield renderer()
     yield attempt("training", partial(train_a_little, recipe))
 
 
@@ -117,9 +119,24 @@ def memory() -> Iterator[Finding]:
 
 def games() -> Iterator[Finding]:
     """One game of each family beyond the built-in ones; a missing extra is no fault."""
-    for name in ("atari:Pong", "minatar:breakout", "gym:CartPole-v1"):
-        found = attempt(name, partial(begin, name))
-        yield replace(found, state="note") if found.state == "bad" else found
+    for name in ("atari:Pong", "crafter", "minatar:breakout", "gym:CartPole-v1"):
+        yield no_fault(attempt(name, partial(begin, name)))
+
+
+def renderer() -> Finding:
+    """What DeepMind Control is drawn by, or what would have to be installed."""
+    return no_fault(attempt("rendering", draw))
+
+
+def draw() -> str:
+    """Draw a frame of DeepMind Control."""
+    said = begin("dmc:cartpole-balance")
+    return f"dmc:cartpole-balance {said}, by {os.environ.get(VARIABLE) or 'what MuJoCo chose'}"
+
+
+def no_fault(found: Finding) -> Finding:
+    """The finding, of something that training can do without."""
+    return replace(found, state="note") if found.state == "bad" else found
 
 
 def begin(name: str) -> str:
@@ -163,7 +180,9 @@ class Silence:
     def event(self, event: Mapping[str, Any]) -> None:
         """Nothing is shown."""
 
-    def progress(self, steps: int, rates: Mapping[str, float], seconds_left: float | None) -> None:
+    def progress(
+        self, steps: int, rates: Mapping[str, float], seconds_left: float | None, share: float
+    ) -> None:
         """Nothing is shown."""
 
     def note(self, text: str) -> None:

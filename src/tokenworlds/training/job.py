@@ -16,7 +16,7 @@ from tokenworlds.core.seeding import (
     seed_everything,
     torch_generator,
 )
-from tokenworlds.core.types import ActionSpace, FrameShape, Losses, Segment
+from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.envs.vector import Finished, VectorEnv
 from tokenworlds.evaluation.player import Player
 from tokenworlds.replay.segments import Windows, gather
@@ -31,9 +31,9 @@ from tokenworlds.training.spec import RunSpec
 
 def build_player(recipe: Recipe, frame_shape: FrameShape, action_space: ActionSpace) -> Player:
     """World and behaviour with fresh weights."""
-    world = recipe.world.build(frame_shape=frame_shape, action_space=action_space)
-    width = world.feature_width
-    behaviour = recipe.behaviour.build(feature_width=width, action_space=action_space)
+    facts = {"frame_shape": frame_shape, "action_space": action_space}
+    world = recipe.world.build(**facts)
+    behaviour = recipe.behaviour.build(feature_width=world.feature_width, **facts)
     return Player(world, behaviour, action_space).eval()
 
 
@@ -55,25 +55,18 @@ class Job:
             name: torch_generator(spec.seed, name, device=spec.device) for name in ("act", "dream")
         }
         self.rng = numpy_generator(spec.seed, "replay")
-        self.collector = Collector(self.envs, self.replay, self.player, self.generators["act"])
+        self.collector = Collector(
+            self.envs, self.replay, self.player, self.generators["act"], spec.recipe.collection
+        )
         self._add_learners(spec.recipe)
 
     def _add_learners(self, recipe: Recipe) -> None:
         batches = {name: learning.batch for name, learning in recipe.learning.items()}
         self.sampler = recipe.sampler.build(batches=batches)
-        losses = {"world": self._world_losses, "behaviour": self._behaviour_losses}
+        parts = self.player.parts(self.generators["dream"])
         self.learners = {
-            name: Learner(name, learning, getattr(self.player, name), losses[name])
-            for name, learning in recipe.learning.items()
+            name: Learner(name, learning, parts[name]) for name, learning in recipe.learning.items()
         }
-
-    def _world_losses(self, segment: Segment) -> Losses:
-        return self.player.world.losses(segment)
-
-    def _behaviour_losses(self, segment: Segment) -> Losses:
-        world, behaviour = self.player.world, self.player.behaviour
-        start = world.start(segment, behaviour.horizon)
-        return behaviour.losses(world, start, self.generators["dream"])
 
     def collect(self, phase: Phase) -> list[Finished]:
         """The real steps of a phase; returns the games that were finished."""

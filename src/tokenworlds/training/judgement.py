@@ -12,9 +12,10 @@ from tokenworlds.core.types import FrameShape
 from tokenworlds.envs.spec import EnvSpec
 from tokenworlds.evaluation.episodes import evaluate, evaluate_random
 from tokenworlds.evaluation.player import Player
-from tokenworlds.evaluation.results import Result
+from tokenworlds.evaluation.results import Result, facts_by_name
 from tokenworlds.training.job import build_player
 from tokenworlds.training.run_folder import RunFolder
+from tokenworlds.training.schedule import Progress
 from tokenworlds.training.spec import RunSpec
 
 
@@ -26,7 +27,7 @@ class Trained:
     """
 
     player: Player
-    steps: int
+    progress: Progress
     told: tuple[str, ...]
     frame_shape: FrameShape
     replay: Mapping[str, Any]
@@ -44,7 +45,8 @@ def load_player(folder: RunFolder, spec: RunSpec) -> Trained:
     player.load_state_dict(dict(found.tensors["weights"]))
     state = found.state
     player = player.to(spec.device)
-    return Trained(player, state["steps"], tuple(told), env.frame_shape, state["replay"])
+    progress = Progress(state["steps"], state["updates"])
+    return Trained(player, progress, tuple(told), env.frame_shape, state["replay"])
 
 
 def no_checkpoint(folder: RunFolder) -> UserError:
@@ -61,7 +63,7 @@ def games_seed(seed: int, steps: int) -> int:
 def judge(
     player: Player,
     spec: RunSpec,
-    steps: int,
+    progress: Progress,
     *,
     episodes: int,
     env: EnvSpec | None = None,
@@ -72,11 +74,11 @@ def judge(
     env, seed = env or spec.env, spec.seed if seed is None else seed
     games: dict[str, Any] = {
         "episodes": episodes,
-        "seed": games_seed(seed, steps),
+        "seed": games_seed(seed, progress.steps),
         "should_stop": should_stop,
     }
-    greedy = spec.recipe.evaluation.greedy
-    played = evaluate(player, env, greedy=greedy, **games)
+    temperature = spec.recipe.evaluation.temperature
+    played = evaluate(player, env, temperature=temperature, **games)
     random = evaluate_random(env, **games)
     return Result(
         recipe=spec.recipe_name,
@@ -84,8 +86,11 @@ def judge(
         env=env.name,
         protocol=env.protocol,
         seed=seed,
-        agent_steps=steps,
-        greedy=greedy,
+        agent_steps=progress.steps,
+        gradient_steps=progress.gradient_steps,
+        temperature=temperature,
         returns=tuple(episode.score for episode in played),
         random_returns=tuple(episode.score for episode in random),
+        facts=facts_by_name([episode.facts for episode in played]),
+        random_facts=facts_by_name([episode.facts for episode in random]),
     )

@@ -1,11 +1,11 @@
 """One part of an agent with its optimiser: a segment in, an update done, metrics out."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from tokenworlds.core.types import Losses, Segment
+from tokenworlds.core.types import Part, Segment
 from tokenworlds.training.recipe import Learning
 
 
@@ -14,16 +14,14 @@ class NonFiniteLoss(ArithmeticError):
 
 
 class Learner:
-    """Updates one module from segments; `losses` says what the module should mind."""
+    """Updates one part of an agent from segments."""
 
-    def __init__(
-        self, name: str, learning: Learning, module: nn.Module, losses: Callable[[Segment], Losses]
-    ) -> None:
+    def __init__(self, name: str, learning: Learning, part: Part) -> None:
         self.name = name
         self.learning = learning
-        self.module = module
-        self.optimiser = learning.optimiser.build(module=module)
-        self._losses = losses
+        self.module = part.module
+        self.optimiser = learning.optimiser.build(module=part.module)
+        self._losses = part.losses
 
     def update(self, segment: Segment) -> dict[str, Tensor]:
         """One step of the optimiser, then of the moving averages."""

@@ -52,6 +52,7 @@ class LiveScreen:
         self._values: dict[str, list[float]] = defaultdict(list)
         self._notes: deque[str] = deque(maxlen=NOTES)
         self._steps = 0
+        self._share = 0.0
         self._rates: Mapping[str, float] = {}
         self._left: tuple[float, float] | None = None
         self._stopping = False
@@ -69,9 +70,11 @@ class LiveScreen:
         for name, number in event.items():
             self._values[name].append(float(number))
 
-    def progress(self, steps: int, rates: Mapping[str, float], seconds_left: float | None) -> None:
+    def progress(
+        self, steps: int, rates: Mapping[str, float], seconds_left: float | None, share: float
+    ) -> None:
         """Keep how far the run is."""
-        self._steps, self._rates = steps, rates
+        self._steps, self._rates, self._share = steps, rates, share
         self._left = None if seconds_left is None else (time.monotonic(), seconds_left)
 
     def note(self, text: str) -> None:
@@ -107,15 +110,15 @@ class LiveScreen:
 
     def _progress(self, width: int) -> RenderableType:
         total = self.heading.steps
-        share = min(self._steps / total, 1.0)
-        said = f"{self._steps:,}/{total:,} steps  {share:4.0%}  {self._remaining()}"
-        bar = ProgressBar(total=total, completed=self._steps, width=max(width - len(said) - 2, 4))
+        said = f"{self._steps:,}/{total:,} steps  {self._share:4.0%}  {self._remaining()}"
+        room = max(width - len(said) - 2, 4)
+        bar = ProgressBar(total=1.0, completed=self._share, width=room)
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_row(bar, Text(said, no_wrap=True))
         return table
 
     def _remaining(self) -> str:
-        if self._steps >= self.heading.steps:
+        if self._share >= 1.0:
             return "judging"
         if self._left is None:
             return "warming up"

@@ -1,7 +1,8 @@
 """The one loop: phases of a schedule, with whatever is due after each."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass
 from statistics import mean
 from typing import Any, Protocol, runtime_checkable
 
@@ -15,8 +16,9 @@ from tokenworlds.training.job import Job
 from tokenworlds.training.judgement import games_seed
 from tokenworlds.training.metrics import Average, MetricsFile
 from tokenworlds.training.pace import EPISODES, Pace
+from tokenworlds.training.recipe import build_schedule
 from tokenworlds.training.run_folder import RunFolder
-from tokenworlds.training.schedule import Phase
+from tokenworlds.training.schedule import Phase, Progress
 from tokenworlds.training.spec import RunSpec
 
 
@@ -28,8 +30,10 @@ class Screen(Protocol):
         """Numbers were written down."""
         ...
 
-    def progress(self, steps: int, rates: Mapping[str, float], seconds_left: float | None) -> None:
-        """A phase is over."""
+    def progress(
+        self, steps: int, rates: Mapping[str, float], seconds_left: float | None, share: float
+    ) -> None:
+        """A phase is over, and with it this share of the run."""
         ...
 
     def note(self, text: str) -> None:
@@ -42,7 +46,7 @@ class Outcome:
     """How a run stands when the loop is left."""
 
     finished: bool
-    steps: int
+    progress: Progress
 
 
 class Loop:
@@ -56,8 +60,10 @@ class Loop:
         self.metrics = MetricsFile(folder.path)
         self.average = Average()
         self.pace = Pace()
+        self.schedule = build_schedule(spec.recipe)
+        self.goal = self.schedule.goal
         self._tended = 0
-        self._saved: int | None = None
+        self._saved: Progress | None = None
 
     @property
     def steps(self) -> int:
@@ -65,9 +71,14 @@ class Loop:
         return self.job.progress.steps
 
     @property
-    def steps_left(self) -> int:
-        """Agent steps still to take."""
-        return max(self.spec.recipe.steps - self.steps, 0)
+    def age(self) -> int:
+        """How old the run is: the clock of all that is done every so many steps."""
+        return self.schedule.age(self.job.progress)
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing left to do."""
+        return self.job.progress.reaches(self.goal)
 
     def begin(self) -> None:
         """Start from nothing, with a checkpoint to come back to."""
@@ -87,32 +98,29 @@ class Loop:
         self.metrics.cut(found.state["metrics"])
         self.average.restore(found.state["average"])
         self._tended = found.state["tended"]
-        self._saved = self.steps
+        self._saved = self.job.progress
         return True
 
     def run(self, should_stop: Callable[[], bool]) -> Outcome:
         """Phase after phase; what a stop left undone comes first."""
-        schedule = self.spec.recipe.schedule.build()
-        phases = schedule.phases(self.job.progress, self.spec.recipe.streams)
+        phases = self.schedule.phases(self.job.progress)
         self._tend(should_stop)
-        while self.steps_left and not should_stop():
+        while not self.finished and not should_stop():
             self._work(next(phases))
             self._tend(should_stop)
         self.save()
-        return Outcome(not self.steps_left, self.steps)
+        return Outcome(self.finished, self.job.progress)
 
     def _work(self, phase: Phase) -> None:
-        streams = self.spec.recipe.streams
-        phase = replace(phase, collect=min(phase.collect, -(-self.steps_left // streams)))
-        if phase.random:
-            return self._collect(phase)
-        with self.pace.learning(phase.collect * streams):
+        if phase.collect:
             self._collect(phase)
-            for name, count in phase.updates.items():
-                self._update(name, count)
+        for name, count in phase.updates.items():
+            self._update(name, count)
 
     def _collect(self, phase: Phase) -> None:
-        with self.pace.measure("agent_steps", phase.collect * self.spec.recipe.streams):
+        steps = phase.collect * self.spec.recipe.streams
+        # Random play says nothing of how long it takes to act.
+        with nullcontext() if phase.random else self.pace.measure("agent_steps", steps):
             finished = self.job.collect(phase)
         for game in finished:
             self._note({"collect/return": game.score, "collect/length": float(game.length)})
@@ -131,29 +139,30 @@ class Loop:
         """Evaluate, log and save if due; an evaluation given up is due again after a resume."""
         recipe = self.spec.recipe
         try:
-            if self._due(recipe.evaluation.every) and self.steps_left:
+            if self._due(recipe.evaluation.every) and not self.finished:
                 self._evaluate(should_stop)
         except EvaluationStopped:
             return
         if self._due(recipe.housekeeping.log_every):
             self._log(self.average.take())
-        self._tended = self.steps
-        if Every(recipe.housekeeping.save_every).due(self._saved or 0, self.steps):
+        self._tended = self.age
+        saved = self.schedule.age(self._saved or Progress())
+        if Every(recipe.housekeeping.save_every).due(saved, self.age):
             self.save()
         self._show()
 
     def _due(self, every: int) -> bool:
-        return Every(every).due(self._tended, self.steps)
+        return Every(every).due(self._tended, self.age)
 
     def _show(self) -> None:
         rates, settings = dict(self.pace.rates()), self.spec.recipe.evaluation
         if "behaviour_updates" in rates:
             rates["imagined_steps"] = rates["behaviour_updates"] * self._dreamed
-        last = self.spec.recipe.steps - 1
-        to_come = last // settings.every - self.steps // settings.every if settings.every else 0
+        age, end = self.age, self.schedule.age(self.goal)
+        to_come = (end - 1) // settings.every - age // settings.every if settings.every else 0
         episodes = settings.final_episodes + settings.episodes * max(to_come, 0)
-        left = self.pace.seconds_left(self.steps_left, episodes)
-        self.screen.progress(self.steps, rates, left)
+        left = self.pace.seconds_left(work_of(self.job.progress.left(self.goal)), episodes)
+        self.screen.progress(self.steps, rates, left, age / end)
 
     def _log(self, values: Mapping[str, float]) -> None:
         event = {**self.units(), **values}
@@ -171,7 +180,7 @@ class Loop:
         return {
             "agent_steps": self.steps,
             "env_frames": self.steps * frames_per_step(self.spec.env),
-            "gradient_steps": sum(updates.values()),
+            "gradient_steps": self.job.progress.gradient_steps,
             "imagined_steps": updates.get("behaviour", 0) * self._dreamed,
         }
 
@@ -191,24 +200,30 @@ class Loop:
             self.spec.env,
             episodes=episodes,
             seed=games_seed(self.spec.seed, self.steps),
-            greedy=self.spec.recipe.evaluation.greedy,
+            temperature=self.spec.recipe.evaluation.temperature,
             should_stop=should_stop,
         )
 
     def save(self) -> None:
         """Write a checkpoint, unless there is one of this very moment."""
-        if self._saved == self.steps:
+        if self._saved == self.job.progress:
             return
         more = {"metrics": self.metrics.sync(), "average": self.average.state()}
         checkpoint = self.job.checkpoint(**more, tended=self._tended)
-        self.folder.save(self.steps, checkpoint, self.spec.recipe.housekeeping.keep)
-        self._saved = self.steps
+        self.folder.save(self.age, checkpoint, self.spec.recipe.housekeeping.keep)
+        self._saved = self.job.progress
 
     def close(self) -> None:
         """Let go of environments and files."""
         self.job.close()
         self.metrics.close()
         self.folder.unlock()
+
+
+def work_of(progress: Progress) -> dict[str, int]:
+    """Units of each kind of work, as the pace of them is measured."""
+    updates = {f"{name}_updates": count for name, count in progress.updates.items()}
+    return {"agent_steps": progress.steps, **updates}
 
 
 def frames_per_step(env: EnvSpec) -> int:

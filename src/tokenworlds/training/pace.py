@@ -14,7 +14,6 @@ class Pace:
 
     def __init__(self) -> None:
         self._spent: dict[str, deque[tuple[float, int]]] = {}
-        self._learned: deque[tuple[float, int]] = deque(maxlen=WINDOW)
 
     @contextmanager
     def measure(self, kind: str, units: int) -> Iterator[None]:
@@ -24,27 +23,22 @@ class Pace:
         spent = self._spent.setdefault(kind, deque(maxlen=WINDOW))
         spent.append((time.perf_counter() - begin, units))
 
-    @contextmanager
-    def learning(self, steps: int) -> Iterator[None]:
-        """Time a phase of this many steps with the updates that belong to them."""
-        begin = time.perf_counter()
-        yield
-        self._learned.append((time.perf_counter() - begin, steps))
-
     def rates(self) -> Mapping[str, float]:
         """Units per second of each kind of work, while at it."""
         return {kind: rate_of(spent) for kind, spent in self._spent.items()}
 
-    def seconds_left(self, steps: int, episodes: int) -> float | None:
-        """For steps with all that belongs to them, and episodes of evaluation.
+    def seconds_left(self, work: Mapping[str, int], episodes: int) -> float | None:
+        """For units of each kind of work, and episodes of evaluation, by the latest of each.
 
-        By the latest of each; unknown before anything was learned. Until a first evaluation has
-        shown how long its episodes take, they are not counted.
+        Unknown while there is work of a kind that was never done. Only the episodes are not
+        counted until a first evaluation has shown how long they take.
         """
-        if not self._learned:
+        due = {kind: units for kind, units in work.items() if units}
+        if not due.keys() <= self._spent.keys():
             return None
-        playing = self._spent.get(EPISODES)
-        return steps / rate_of(self._learned) + (episodes / rate_of(playing) if playing else 0.0)
+        if EPISODES in self._spent:
+            due[EPISODES] = episodes
+        return sum((units / rate_of(self._spent[kind]) for kind, units in due.items()), 0.0)
 
 
 def rate_of(spent: deque[tuple[float, int]]) -> float:

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 
 import torch
 
-from tokenworlds.core.errors import UserError
+from tokenworlds.core.config import ConfigOf
+from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.core.seeding import global_states, restore_global_states
 from tokenworlds.core.types import FrameShape, Segment
 from tokenworlds.evaluation.player import Player
-from tokenworlds.training.recipe import Recipe
-from tokenworlds.training.schedule import Progress
+from tokenworlds.training.recipe import Recipe, build_schedule
+from tokenworlds.training.schedule import Progress, Schedule
 
 MISFITS = (ValueError, TypeError, RuntimeError, ArithmeticError, LookupError, AssertionError)
 """What networks raise when the numbers they are made from do not fit together."""
@@ -29,15 +30,14 @@ def telling_what_does_not_fit() -> Iterator[None]:
 
 def rehearse(player: Player, recipe: Recipe, frame_shape: FrameShape) -> None:
     """Act, and compute every loss once; changes neither weights nor generators."""
+    insist_that_all_learn(recipe)
     insist_that_segments_fit(recipe)
     before = global_states(player.device)
     segment = blank_segment(player, frame_shape)
-    start = player.world.start(segment, player.behaviour.horizon)
     generator = torch.Generator(player.device).manual_seed(0)
     with torch.no_grad():
-        player.world.losses(segment).total(recipe.learning["world"].scales)
-        dreamt = player.behaviour.losses(player.world, start, generator)
-        dreamt.total(recipe.learning["behaviour"].scales)
+        for name, part in player.parts(generator).items():
+            part.losses(segment).total(recipe.learning[name].scales)
         act_twice(player, segment, generator)
     restore_global_states(before, player.device)
 
@@ -52,7 +52,7 @@ def act_twice(player: Player, segment: Segment, generator: torch.Generator) -> N
 def insist_that_segments_fit(recipe: Recipe) -> None:
     """Each learner's first update must find steps enough in every stream."""
     collected, waiting = 0, set(recipe.learning)
-    for phase in recipe.schedule.build().phases(Progress(), recipe.streams):
+    for phase in build_schedule(recipe).phases(Progress()):
         collected += phase.collect
         for name in sorted(waiting & {name for name, due in phase.updates.items() if due}):
             length = recipe.learning[name].length
@@ -60,16 +60,33 @@ def insist_that_segments_fit(recipe: Recipe) -> None:
                 raise UserError(
                     f"learning.{name}.length={length} does not fit: at its first update each of "
                     f"the {recipe.streams} streams holds {collected} steps; raise "
-                    "schedule.warm_up, or lower the length or streams"
+                    f"{earlier(recipe.schedule)}, or lower the length or streams"
                 )
             waiting.discard(name)
-        if not waiting or collected * recipe.streams >= recipe.steps:
+        if not waiting:
             return
 
 
-def blank_segment(player: Player, shape: FrameShape) -> Segment:
-    """Two steps of one stream in which nothing is seen and nothing happens."""
-    two, device = (1, 2), player.device
+def earlier(schedule: ConfigOf[Schedule]) -> str:
+    """The choice of a schedule that says how much is collected before anything is learned."""
+    found = [name for name in ("warm_up", "first_steps") if hasattr(schedule, name)]
+    return f"schedule.{found[0]}" if found else "what the schedule collects before"
+
+
+def insist_that_all_learn(recipe: Recipe) -> None:
+    """A schedule must speak of every learner, if only to say 0, and of no other."""
+    spoken, learners = build_schedule(recipe).goal.updates, recipe.learning
+    for name in spoken:
+        if name not in learners:
+            raise unknown("learner in the schedule", name, learners)
+    for name in learners:
+        if name not in spoken:
+            raise UserError(f"the schedule says nothing of the updates of {name!r}")
+
+
+def blank_segment(player: Player, shape: FrameShape, batch: int = 1) -> Segment:
+    """Two steps of each stream in which nothing is seen and nothing happens."""
+    two, device = (batch, 2), player.device
     nothing = torch.zeros(two, dtype=torch.bool, device=device)
     return Segment(
         frame=torch.zeros(

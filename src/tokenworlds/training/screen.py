@@ -83,7 +83,9 @@ class PlainScreen:
         parts = [f"step {event['agent_steps']:,}/{self.heading.steps:,}", *told(event)]
         self._say("  ".join(parts) + self.speed)
 
-    def progress(self, steps: int, rates: Mapping[str, float], seconds_left: float | None) -> None:
+    def progress(
+        self, steps: int, rates: Mapping[str, float], seconds_left: float | None, share: float
+    ) -> None:
         """Remembered for the next event."""
         speeds = [
             f"{name.removesuffix('_updates').replace('_', ' ')} {readable.rate(rate)}/s"

@@ -13,8 +13,10 @@ from tokenworlds.replay.store import ReplayStore
 from tokenworlds.training.judgement import judge, load_player, no_checkpoint
 from tokenworlds.training.loop import Loop, Screen
 from tokenworlds.training.machine import describe_machine
+from tokenworlds.training.recipe import build_schedule
 from tokenworlds.training.rehearsal import rehearse, telling_what_does_not_fit
 from tokenworlds.training.run_folder import RunFolder
+from tokenworlds.training.schedule import Progress
 from tokenworlds.training.spec import RunSpec
 
 Stop = Callable[[], bool]
@@ -62,63 +64,70 @@ def train(loop: Loop, should_stop: Stop) -> Ending:
     """Do the steps that are left, then judge."""
     outcome = loop.run(should_stop)
     if not outcome.finished:
-        return Ending(outcome.steps)
+        return Ending(outcome.progress.steps)
     player, replay = loop.job.player, loop.job.replay
-    result = conclude(loop.folder, loop.spec, player, outcome.steps, should_stop)
-    if result is None:
-        return Ending(outcome.steps)
-    return picture(loop.folder, loop.spec, player, replay, Ending(outcome.steps, result))
+    result = conclude(loop.folder, loop.spec, player, outcome.progress, should_stop)
+    ending = Ending(outcome.progress.steps, result)
+    return ending if result is None else picture(loop.folder, loop.spec, player, replay, ending)
 
 
 def conclude(
-    folder: RunFolder, spec: RunSpec, player: Player, steps: int, should_stop: Stop
+    folder: RunFolder, spec: RunSpec, player: Player, progress: Progress, should_stop: Stop
 ) -> Result | None:
-    """Judge a run whose steps are done, unless that has happened already; None if stopped."""
+    """Judge a run whose work is done, unless that has happened already; None if stopped."""
     found = read_result(folder.path / FILE)
     episodes = spec.recipe.evaluation.final_episodes
-    if found is not None and judges(found, spec, steps, episodes):
+    if found is not None and judges(found, spec, progress, episodes):
         return found
     try:
-        result = judge(player, spec, steps, episodes=episodes, should_stop=should_stop)
+        result = judge(player, spec, progress, episodes=episodes, should_stop=should_stop)
     except EvaluationStopped:
         return None
     write_result(folder.path / FILE, result)
     return result
 
 
-def judges(result: Result, spec: RunSpec, steps: int, episodes: int) -> bool:
-    """Whether a result is of the whole run, by its own protocol and enough episodes."""
-    whole = result.agent_steps == steps and result.protocol == spec.env.protocol
-    return whole and len(result.returns) >= episodes
+def judges(result: Result, spec: RunSpec, progress: Progress, episodes: int) -> bool:
+    """Whether a result is of this moment, by the run's own protocol and enough episodes."""
+    ours = result.protocol == spec.env.protocol and len(result.returns) >= episodes
+    return ours and is_of(result, progress)
+
+
+def is_of(result: Result, progress: Progress) -> bool:
+    """Whether a result is of this moment of a run."""
+    now = progress.steps, progress.gradient_steps
+    return (result.agent_steps, result.gradient_steps) == now
 
 
 def conclude_finished(spec: RunSpec, folder: RunFolder, should_stop: Stop) -> Ending | None:
-    """See to it that a run whose steps are done was judged; None if there are steps to do."""
-    if folder.latest_step < spec.recipe.steps:
+    """See to it that a run whose work is done was judged; None if there is work to do."""
+    schedule = build_schedule(spec.recipe)
+    if folder.latest_step < schedule.age(schedule.goal):
         return None
-    done = concluded(folder)
+    done = concluded(folder, schedule.goal)
     if done is not None:
         return done
     trained = load_player(folder, spec)
-    if trained.steps < spec.recipe.steps:
+    if not trained.progress.reaches(schedule.goal):
         return None
-    result = conclude(folder, spec, trained.player, trained.steps, should_stop)
+    result = conclude(folder, spec, trained.player, trained.progress, should_stop)
+    ending = Ending(trained.progress.steps, result)
     if result is None:
-        return Ending(trained.steps)
+        return ending
     # Imported here because its pictures take a while, which a run should not begin with.
     from tokenworlds.training.reporting import reopen_replay
 
     replay = reopen_replay(folder, trained)
-    return picture(folder, spec, trained.player, replay, Ending(trained.steps, result))
+    return picture(folder, spec, trained.player, replay, ending)
 
 
-def concluded(folder: RunFolder) -> Ending | None:
-    """The ending of a run that was judged at its last step, if its pictures are there too."""
-    steps, result = folder.latest_step, read_result(folder.path / FILE)
+def concluded(folder: RunFolder, goal: Progress) -> Ending | None:
+    """The ending of a run that was judged at its goal, if its pictures are there too."""
+    result = read_result(folder.path / FILE)
     curve, page = folder.path / "curve.png", folder.path / "report.html"
-    if result is None or result.agent_steps != steps or not (curve.exists() and page.exists()):
+    if result is None or not is_of(result, goal) or not (curve.exists() and page.exists()):
         return None
-    return Ending(steps, result, curve, page)
+    return Ending(goal.steps, result, curve, page)
 
 
 def picture(

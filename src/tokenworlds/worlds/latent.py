@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
-from tokenworlds.core.protocols import Prior, SequenceModel, Tokenizer
+from tokenworlds.core.protocols import Prior, SequenceModel, StateMixer, Tokenizer
 from tokenworlds.core.trees import map_tensors, where_rows
 from tokenworlds.core.types import (
     ActionSpace,
@@ -24,12 +24,15 @@ from tokenworlds.core.types import (
     Dream,
     FrameShape,
     Losses,
+    Part,
+    Recoded,
     Segment,
     masked_mean,
+    to_frames,
 )
 from tokenworlds.heads.ending import Ending
 from tokenworlds.heads.reward import Reward
-from tokenworlds.worlds.mixer import Mixer
+from tokenworlds.mixers.projection import Projection
 from tokenworlds.worlds.recent import Recent
 
 
@@ -69,7 +72,7 @@ class Latent(nn.Module, Component):
         tokenizer: ConfigOf[Tokenizer]
         sequence: ConfigOf[SequenceModel[Any]]
         prior: ConfigOf[Prior]
-        mixer: Mixer.Config = field(default_factory=Mixer.Config)
+        mixer: ConfigOf[StateMixer] = field(default_factory=Projection.Config)
         reward: Reward.Config = field(default_factory=Reward.Config)
         ending: Ending.Config = field(default_factory=Ending.Config)
         memory: int = 16
@@ -93,6 +96,10 @@ class Latent(nn.Module, Component):
         self.reward = config.reward.build(width=width)
         self.ending = config.ending.build(width=width)
         self.feature_width = sizes["tokens"] * sizes["vocabulary"] + width
+
+    def parts(self) -> dict[str, Part]:
+        """All of it learns together."""
+        return {"world": Part(self, self.losses)}
 
     def losses(self, segment: Segment) -> Losses:
         """Everything at once: codes that stand for frames, and a history that foresees them."""
@@ -168,7 +175,7 @@ class Latent(nn.Module, Component):
         return replace(carry, sequence=sequence, history=history)
 
     def _blank(self, batch: int) -> LatentCarry:
-        device = self.mixer.codes.device
+        device = next(self.parameters()).device
         tokens, memory = self.tokenizer.tokens, self.config.memory
         return LatentCarry(
             sequence=self.sequence.initial(batch, memory or None),
@@ -206,7 +213,7 @@ class Latent(nn.Module, Component):
         carry = replace(carry, index=index, first=torch.zeros_like(carry.first))
         view = self.view(carry)
         reward, ending = self.reward(carry.history).mean, self.ending(carry.history).mean
-        return carry, Dream(view.feature, reward, ending, view.decode)
+        return carry, Dream(lambda: view.feature, reward, ending, view.decode)
 
     def view(self, carry: LatentCarry) -> LatentView:
         """Codes as one-hots, beside the history."""
@@ -216,7 +223,14 @@ class Latent(nn.Module, Component):
             feature, lambda: self.tokenizer.decode(self.tokenizer.look_up(carry.index))
         )
 
+    @torch.no_grad()
+    def recode(self, segment: Segment) -> Recoded:
+        """The segment through codes and back."""
+        index = self.tokenizer.encode(to_frames(segment.frame)).index
+        drawn = self.tokenizer.decode(self.tokenizer.look_up(index))
+        grid: tuple[int, int] | None = getattr(self.tokenizer, "grid", None)
+        return Recoded(index, drawn, self.tokenizer.vocabulary, grid)
 
-def to_frames(frame: UInt8[Tensor, "*rest H W C"]) -> Float[Tensor, "*rest C H W"]:
-    """Bytes to numbers in [0, 1], channels first."""
-    return rearrange(frame, "... h w c -> ... c h w").float() / 255.0
+    def seen(self, segment: Segment) -> Float[Tensor, "B T C H W"]:
+        """What the codes hold, as in a dream."""
+        return self.recode(segment).frame

@@ -1,0 +1,74 @@
+"""What a dream step of `git-storm` costs against one of `storm`, at `paper` size.
+
+    python benchmarks/dream_step.py [BATCH] [THREADS]
+
+Both dream side by side, turn by turn, so that whatever else the machine does weighs on both. A step
+is the policy's choice and the world's answer; `world` is the answer alone.
+"""
+
+import statistics
+import sys
+import time
+
+import torch
+
+from tokenworlds.core.process import prepare_process
+from tokenworlds.core.types import ActionSpace, FrameShape
+from tokenworlds.evaluation.player import Player
+from tokenworlds.recipes.catalogue import load
+from tokenworlds.training.job import build_player
+from tokenworlds.training.rehearsal import blank_segment
+
+RECIPES = ("storm", "git-storm")
+ROUNDS = 5
+WARM_UP = 8
+ACTIONS = 18
+
+
+class Dreamer:
+    """A player in the middle of a dream."""
+
+    def __init__(self, recipe: str, batch: int) -> None:
+        torch.manual_seed(0)
+        shape = FrameShape(64, 64)
+        self.player: Player = build_player(
+            load(recipe, "paper").recipe, shape, ActionSpace(ACTIONS)
+        )
+        self.generator = torch.Generator().manual_seed(0)
+        self.carry = self.player.world.start(blank_segment(self.player, shape, batch), 32)
+        self.view = self.player.world.view(self.carry)
+
+    def step(self) -> tuple[float, float]:
+        """Dream on; returns the seconds of the whole step and of the world's share of it."""
+        begin = time.perf_counter()
+        action, _ = self.player.behaviour.act(self.view, (), self.generator)
+        chosen = time.perf_counter()
+        self.carry, dream = self.player.world.step(self.carry, action, self.generator)
+        self.view = dream
+        assert dream.feature is not None
+        end = time.perf_counter()
+        return end - begin, end - chosen
+
+
+def main(batch: int = 1024, threads: int = 0) -> None:
+    """Print medians and ratios."""
+    prepare_process()
+    torch.set_num_threads(threads or torch.get_num_threads())
+    dreamers = {recipe: Dreamer(recipe, batch) for recipe in RECIPES}
+    times: dict[str, list[tuple[float, float]]] = {recipe: [] for recipe in RECIPES}
+    for turn in range(WARM_UP + ROUNDS):
+        for recipe, dreamer in dreamers.items():
+            spent = dreamer.step()
+            if turn >= WARM_UP:
+                times[recipe].append(spent)
+    print(f"batch {batch}, {torch.get_num_threads()} threads, median of {ROUNDS}")
+    for share, name in enumerate(("step", "world")):
+        storm, git_storm = (statistics.median(t[share] for t in times[r]) for r in RECIPES)
+        print(
+            f"{name:<6} storm {1e3 * storm:7.1f} ms  git-storm {1e3 * git_storm:7.1f} ms  "
+            f"ratio {git_storm / storm:.2f}"
+        )
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Codes and action of a step, brought together into one vector for the sequence model."""

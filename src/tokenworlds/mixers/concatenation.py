@@ -1,0 +1,50 @@
+"""Codes and action side by side through two linear maps (STORM; GIT-STORM, table 11)."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.nets.code_rows import map_codes, sum_rows
+
+
+class Concatenation(nn.Module, Component):
+    """Linear map, layer norm, ReLU, linear map, layer norm; neither map has a bias."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ConfigOf["Concatenation"]):
+        """No choices."""
+
+    def __init__(
+        self, config: Config, *, tokens: int, vocabulary: int, actions: int, width: int
+    ) -> None:
+        super().__init__()
+        # One linear map of codes and action together, in two parts.
+        self.codes = nn.Parameter(torch.empty(tokens * vocabulary, width))
+        self.action = nn.Linear(actions, width, bias=False)
+        self.hidden_norm = nn.LayerNorm(width, eps=1e-5)
+        self.output = nn.Linear(width, width, bias=False)
+        self.norm = nn.LayerNorm(width, eps=1e-5)
+        bound = (tokens * vocabulary + actions) ** -0.5
+        for part in (self.codes, self.action.weight):
+            nn.init.uniform_(part, -bound, bound)
+
+    def forward(
+        self, sample: Float[Tensor, "*rest K V"], action: Float[Tensor, "*rest A"]
+    ) -> Float[Tensor, "*rest D"]:
+        """From one-hot samples, through which gradients reach the tokenizer."""
+        return self._finish(map_codes(sample, self.codes), action)
+
+    def look_up(
+        self, index: Int[Tensor, "*rest K"], action: Float[Tensor, "*rest A"]
+    ) -> Float[Tensor, "*rest D"]:
+        """The same from indices."""
+        return self._finish(sum_rows(index, self.codes), action)
+
+    def _finish(self, mixed: Tensor, action: Tensor) -> Tensor:
+        hidden = functional.relu(self.hidden_norm(mixed + self.action(action)))
+        result: Tensor = self.norm(self.output(hidden))
+        return result

@@ -1,0 +1,183 @@
+"""Codes for what changes from one frame to the next (Δ-IRIS: Micheli et al., 2024, section 2.1)."""
+
+from dataclasses import dataclass, field
+from functools import partial
+
+import torch
+from einops import pack, rearrange, unpack
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.errors import UserError
+from tokenworlds.core.types import ActionSpace, Codes, Context, FrameShape, Losses
+from tokenworlds.nets.code_statistics import code_histogram, usage_metrics
+from tokenworlds.nets.residual import FrameDecoder, FrameEncoder, halved
+from tokenworlds.nets.unit_codebook import UnitCodebook
+
+INITIAL_SCALE = 0.02
+
+
+class ActionPlanes(nn.Module):
+    """An action as channels of a map: linear without a bias, so an embedding of a one-hot."""
+
+    def __init__(self, actions: int, channels: int, size: tuple[int, int]) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(actions, channels, *size) * INITIAL_SCALE)
+
+    def forward(self, action: Float[Tensor, "B A"]) -> Float[Tensor, "B C H W"]:
+        """The channels."""
+        channels, height, _ = self.weight.shape[1:]
+        rows = rearrange(self.weight, "a c h w -> a (c h w)")
+        return rearrange(action @ rows, "b (c h w) -> b c h w", c=channels, h=height)
+
+
+class Delta(nn.Module, Component):
+    """A code for each patch of a map made from the past frame, the action and the frame."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ConfigOf["Delta"]):
+        """Choices, the paper's for Crafter. `encoder` is mirrored by the decoder, `past` shows it
+        the past frame; there are `grid` x `grid` codes."""
+
+        encoder: FrameEncoder.Config = field(default_factory=FrameEncoder.Config)
+        past: FrameEncoder.Config = field(default_factory=lambda: FrameEncoder.Config(latent=8))
+        action_channels: int = 4
+        grid: int = 2
+        codebook: UnitCodebook.Config = field(default_factory=UnitCodebook.Config)
+
+    def __init__(
+        self, config: Config, *, frame_shape: FrameShape, action_space: ActionSpace
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.size, self.patch = map_and_patch(config, frame_shape)
+        self.tokens, self.vocabulary = config.grid**2, config.codebook.codes
+        encoder, channels, actions = config.encoder, frame_shape.channels, action_space.size
+        whole, codes = (frame_shape.height, frame_shape.width), config.codebook.width
+        patch = encoder.latent * self.patch[0] * self.patch[1]
+        inputs = config.past.latent + config.action_channels + encoder.latent
+        self.encoder_action = ActionPlanes(actions, 1, whole)
+        self.encoder = encoder.build(channels=2 * channels + 1)
+        self.project = initialise(nn.Linear(patch, codes))
+        self.codebook = config.codebook.build()
+        self.expand = initialise(nn.Linear(codes, patch))
+        self.past = config.past.build(channels=channels)
+        self.decoder_action = ActionPlanes(actions, config.action_channels, self.size)
+        self.decoder = FrameDecoder(encoder, inputs=inputs, channels=channels)
+
+    def encode(self, frames: Float[Tensor, "*rest C H W"], context: Context | None = None) -> Codes:
+        """The most similar code of each patch; the posterior is the similarities' softmax."""
+        flat, lead = pack([frames], "* c h w")
+        past, action = flatten(context)
+        maps = self.encoder(torch.cat([past, self.encoder_action(action), flat], dim=1))
+        (patches,) = unpack(self._patches(maps), lead, "* k d")
+        with full_precision(frames):
+            return self._quantise(patches.to(self.project.weight.dtype))
+
+    def _patches(self, maps: Float[Tensor, "B D h w"]) -> Float[Tensor, "B K patch"]:
+        height, width = self.patch
+        pattern = "b d (h ph) (w pw) -> b (h w) (ph pw d)"
+        return rearrange(maps, pattern, ph=height, pw=width)
+
+    def _quantise(self, patches: Float[Tensor, "*rest K patch"]) -> Codes:
+        encoded = functional.normalize(self.project(patches), dim=-1)
+        similarity = self.codebook.similarity(encoded)
+        index = similarity.argmax(dim=-1)
+        logits = functional.log_softmax(similarity, dim=-1)
+        probs = logits.exp()
+        hard = functional.one_hot(index, self.vocabulary).to(probs.dtype)
+        return Codes(
+            index=index,
+            logits=logits,
+            sample=hard + (probs - probs.detach()),
+            vector=encoded + (self.codebook.look_up(index) - encoded).detach(),
+            encoded=encoded,
+        )
+
+    def look_up(self, index: Int[Tensor, "*rest K"]) -> Codes:
+        """Certain codes."""
+        hard = functional.one_hot(index, self.vocabulary).float()
+        vector = self.codebook.look_up(index)
+        return Codes(index, hard.clamp_min(1e-8).log(), hard, vector, vector)
+
+    def decode(self, codes: Codes, context: Context | None = None) -> Float[Tensor, "*rest C H W"]:
+        """Frames in [0, 1]."""
+        return self._draw(codes.vector, context).clamp(0, 1)
+
+    def _draw(
+        self, vector: Float[Tensor, "*rest K D"], context: Context | None
+    ) -> Float[Tensor, "*rest C H W"]:
+        flat, lead = pack([vector], "* k d")
+        past, action = flatten(context)
+        parts = [self.past(past), self.decoder_action(action), self._change(flat)]
+        frames: list[Tensor] = unpack(self.decoder(torch.cat(parts, dim=1)), lead, "* c h w")
+        return frames[0].to(vector.dtype)
+
+    def _change(self, vector: Float[Tensor, "B K D"]) -> Float[Tensor, "B C h w"]:
+        """What the codes say, as a map."""
+        with full_precision(vector):
+            patches: Tensor = self.expand(vector)
+        height, width = self.patch
+        pattern = "b (h w) (ph pw d) -> b d (h ph) (w pw)"
+        return rearrange(patches, pattern, h=self.config.grid, ph=height, pw=width)
+
+    def losses(
+        self,
+        frames: Float[Tensor, "B T C H W"],
+        codes: Codes,
+        mask: Bool[Tensor, "B T"],
+        context: Context | None = None,
+    ) -> Losses:
+        """Errors of pixels and vectors; `mask` is set where both frame and past frame are real."""
+        error = frames - self._draw(codes.vector, context)
+        distance = codes.encoded - self.codebook.look_up(codes.index)
+        pixels = (-3, -2, -1)
+        terms = {
+            "l1": error.abs().mean(dim=pixels),
+            "l2": error.square().mean(dim=pixels),
+            "max_pixel": error.square().amax(dim=pixels),
+            "commitment": distance.square().mean(dim=(-2, -1)),
+        }
+        histogram = code_histogram(codes.index, mask, self.vocabulary)
+        update = partial(self.codebook.update, codes.encoded.detach()[mask], codes.index[mask])
+        return Losses(terms, dict.fromkeys(terms, mask), usage_metrics(histogram), (update,))
+
+
+def flatten(
+    context: Context | None,
+) -> tuple[Float[Tensor, "B C H W"], Float[Tensor, "B A"]]:
+    """Past frames and actions with one leading axis."""
+    if context is None:
+        raise UserError("delta codes need a past frame: use them in a world that gives one")
+    past, _ = pack([context.frame], "* c h w")
+    action, _ = pack([context.action], "* a")
+    return past, action
+
+
+def map_and_patch(
+    config: Delta.Config, frame_shape: FrameShape
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Height and width of the encoder's map, and of what one code stands for."""
+    halvings = sum(config.encoder.halvings)
+    if sum(config.past.halvings) != halvings:
+        raise UserError(f"past.halvings must halve {halvings} times, like encoder.halvings")
+    height, width = halved(frame_shape, halvings)
+    if config.grid < 1 or height % config.grid or width % config.grid:
+        raise UserError(
+            f"grid={config.grid} does not part the map of {height}x{width} into equal patches"
+        )
+    return (height, width), (height // config.grid, width // config.grid)
+
+
+def initialise(layer: nn.Linear) -> nn.Linear:
+    """Small weights, no bias."""
+    nn.init.normal_(layer.weight, std=INITIAL_SCALE)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def full_precision(like: Tensor) -> torch.autocast:
+    """In half precision near ties would be told apart differently in training and dreams."""
+    return torch.autocast(like.device.type, enabled=False)

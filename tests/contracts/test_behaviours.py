@@ -1,0 +1,190 @@
+"""What every behaviour promises; members are found, not listed."""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tokenworlds import behaviours
+from tokenworlds.core.families import import_member, main_component, members
+from tokenworlds.core.protocols import Behaviour
+from tokenworlds.core.trees import named_tensors, restore_tensors, where_rows
+from tokenworlds.core.types import ActionSpace, FrameShape, Segment
+from tokenworlds.nets.codebook import Codebook
+from tokenworlds.nets.pixel_encoders import PoolingEncoder
+from tokenworlds.priors.factorised import Factorised
+from tokenworlds.sequence.mamba2 import Mamba2
+from tokenworlds.tokenizers.vq import VQ
+from tokenworlds.worlds.latent import Latent
+
+SHAPE, HORIZON, ROWS = FrameShape(8, 8), 3, 4
+SMALL: dict[str, dict[str, Any]] = {
+    "latent_actor_critic": {"actor": (8,), "critic": (8,)},
+    "pixel_actor_critic": {"encoder": PoolingEncoder.Config(filters=(4,)), "recurrent": 8},
+}
+"""A small configuration for each member; one that is not named here is built as it is."""
+WORLD = Latent.Config(
+    tokenizer=VQ.Config(
+        filters=(4, 8), strides=(2, 2), kernel=3, groups=2, codebook=Codebook.Config(codes=4)
+    ),
+    sequence=Mamba2.Config(width=16, layers=1, heads=2, state=4),
+    prior=Factorised.Config(),
+    memory=0,
+)
+
+
+@pytest.fixture(params=["discrete", "continuous"])
+def space(request: pytest.FixtureRequest) -> ActionSpace:
+    return ActionSpace(3, discrete=request.param == "discrete")
+
+
+@pytest.fixture
+def world(space: ActionSpace) -> Any:
+    torch.manual_seed(0)
+    return WORLD.build(frame_shape=SHAPE, action_space=space).eval()
+
+
+@pytest.fixture(params=members(behaviours))
+def behaviour(request: pytest.FixtureRequest, world: Any, space: ActionSpace) -> Any:
+    torch.manual_seed(1)
+    owner: Any = main_component(import_member(behaviours, request.param))
+    config = owner.Config(horizon=HORIZON, **SMALL.get(request.param, {}))
+    width = world.feature_width
+    return config.build(feature_width=width, frame_shape=SHAPE, action_space=space)
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def segment(space: ActionSpace, steps: int = 3) -> Segment:
+    """The second row begins anew midway, the third with its last step."""
+    nothing = torch.zeros(ROWS, steps, dtype=torch.bool)
+    first = nothing.clone()
+    first[1, steps // 2] = first[2, -1] = True
+    frame = torch.randint(0, 256, (ROWS, steps, 8, 8, 3), generator=generator()).to(torch.uint8)
+    flags = {"first": first, "ending": nothing, "cutoff": nothing, "mask": ~nothing}
+    return Segment(
+        frame=frame, action=space.zeros(ROWS, steps), reward=torch.zeros(ROWS, steps), **flags
+    )
+
+
+def views(world: Any, space: ActionSpace, steps: int) -> list[Any]:
+    """What is seen of so many steps in a row."""
+    carry = world.start(segment(space), steps)
+    seen = []
+    for step in range(steps):
+        seen.append(world.view(carry))
+        carry, _ = world.step(carry, space.zeros(ROWS), generator(step))
+    return seen
+
+
+def act_through(behaviour: Any, seen: list[Any], carry: Any, seed: int = 0) -> tuple[Tensor, Any]:
+    random, actions = generator(seed), []
+    for view in seen:
+        action, carry = behaviour.act(view, carry, random)
+        actions.append(action)
+    return torch.stack(actions), carry
+
+
+def test_members_are_found() -> None:
+    assert {"latent_actor_critic", "pixel_actor_critic"} <= set(members(behaviours))
+
+
+def test_it_is_a_behaviour(behaviour: Any) -> None:
+    assert isinstance(behaviour, Behaviour)
+    assert behaviour.horizon == HORIZON
+
+
+def test_actions_belong_to_the_space(behaviour: Any, world: Any, space: ActionSpace) -> None:
+    actions, _ = act_through(behaviour, views(world, space, 5), behaviour.initial(ROWS))
+    if space.discrete:
+        assert actions.shape == (5, ROWS)
+        assert actions.dtype == torch.long
+        assert ((actions >= 0) & (actions < space.size)).all()
+    else:
+        assert actions.shape == (5, ROWS, space.size)
+        assert actions.abs().max() <= 1
+
+
+def test_actions_are_drawn_from_the_generator(
+    behaviour: Any, world: Any, space: ActionSpace
+) -> None:
+    seen, start = views(world, space, 8), behaviour.initial(ROWS)
+    ours, again, others = (act_through(behaviour, seen, start, seed)[0] for seed in (0, 0, 1))
+    assert torch.equal(ours, again)
+    assert not torch.equal(ours, others)
+
+
+def test_at_temperature_zero_nothing_is_drawn(
+    behaviour: Any, world: Any, space: ActionSpace
+) -> None:
+    view, random = views(world, space, 1)[0], generator()
+    before = random.get_state()
+    ours, _ = behaviour.act(view, behaviour.initial(ROWS), random, 0.0)
+    assert torch.equal(random.get_state(), before)
+    assert torch.equal(ours, behaviour.act(view, behaviour.initial(ROWS), generator(1), 0.0)[0])
+
+
+def test_every_leaf_of_a_carry_has_a_row_per_batch(
+    behaviour: Any, world: Any, space: ActionSpace
+) -> None:
+    _, carry = act_through(behaviour, views(world, space, 2), behaviour.initial(ROWS))
+    assert all(len(leaf) == ROWS for _, leaf in named_tensors(carry))
+
+
+def test_a_carry_can_be_saved_and_restored(behaviour: Any, world: Any, space: ActionSpace) -> None:
+    seen = views(world, space, 5)
+    _, carry = act_through(behaviour, seen[:2], behaviour.initial(ROWS))
+    saved = {name: leaf.clone() for name, leaf in named_tensors(carry)}
+    restored = restore_tensors(behaviour.initial(ROWS), saved)
+    expected = act_through(behaviour, seen[2:], carry)[0]
+    assert torch.equal(act_through(behaviour, seen[2:], restored)[0], expected)
+
+
+def test_a_row_that_begins_anew_forgets_and_the_others_do_not(
+    behaviour: Any, world: Any, space: ActionSpace
+) -> None:
+    seen, blank = views(world, space, 3), behaviour.initial(ROWS)
+    _, old = act_through(behaviour, seen[:2], blank)
+    renewed = torch.tensor([True, False, True, False])
+    ours, _ = behaviour.act(seen[2], where_rows(renewed, blank, old), None, 0.0)
+    fresh, _ = behaviour.act(seen[2], blank, None, 0.0)
+    goes_on, _ = behaviour.act(seen[2], old, None, 0.0)
+    torch.testing.assert_close(ours, where_rows(renewed, fresh, goes_on))
+
+
+@pytest.mark.parametrize("steps", [1, 2, 9])
+def test_losses_of_segments_of_any_length_are_finite(
+    behaviour: Any, world: Any, space: ActionSpace, steps: int
+) -> None:
+    losses = behaviour.losses(world, segment(space, steps), generator())
+    assert losses.terms.keys() == losses.masks.keys()
+    for name, term in losses.terms.items():
+        assert term.shape == losses.masks[name].shape == (HORIZON, ROWS)
+        assert term.isfinite().all()
+    assert all(value.isfinite().all() for value in losses.metrics.values())
+
+
+def test_computing_losses_changes_nothing_and_repeats(
+    behaviour: Any, world: Any, space: ActionSpace
+) -> None:
+    before = copy.deepcopy(behaviour.state_dict())
+    ours, again = (behaviour.losses(world, segment(space), generator()) for _ in range(2))
+    torch.testing.assert_close(behaviour.state_dict(), before, rtol=0, atol=0)
+    torch.testing.assert_close(dict(ours.terms), dict(again.terms), rtol=0, atol=0)
+
+
+def test_only_the_behaviour_learns(behaviour: Any, world: Any, space: ActionSpace) -> None:
+    """A second look, for a critic that begins at zero sends nothing back at first."""
+    optimizer = torch.optim.SGD(behaviour.parameters(), lr=0.1)
+    for seed in range(2):
+        optimizer.zero_grad()
+        sum(behaviour.losses(world, segment(space), generator(seed)).means().values()).backward()
+        optimizer.step()
+    assert all(parameter.grad is None for parameter in world.parameters())
+    moved = {name: p for name, p in behaviour.named_parameters() if p.requires_grad}
+    assert moved
+    assert [name for name, p in moved.items() if p.grad is None or not p.grad.any()] == []

@@ -1,0 +1,67 @@
+import gc
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from env_trajectories import trajectory
+
+from tokenworlds.envs import EnvSpec, VectorEnv, make
+from tokenworlds.envs.control import PROTOCOLS, Control
+
+pytest.importorskip("dm_control")
+
+
+def test_sixteen_at_once_do_not_disturb_one_another_nor_when_some_are_closed() -> None:
+    envs = [make("dmc:pendulum-swingup", size=16, protocol="dmc-vision-flat") for _ in range(16)]
+    frames = [env.reset(seed) for seed, env in enumerate(envs)]
+    assert len({frame.tobytes() for frame in frames}) == 16
+    for env in envs[::2]:
+        env.close()
+    for seed, env in list(enumerate(envs))[1::2]:
+        np.testing.assert_array_equal(env.reset(seed), frames[seed])
+        env.close()
+
+
+def test_two_streams_play_different_games() -> None:
+    spec = EnvSpec("dmc:cartpole-balance", "dmc-vision-flat")
+    with VectorEnv(spec, streams=2, seed=0) as envs:
+        assert (envs.frames[0] != envs.frames[1]).any()
+        outcome = envs.step(np.zeros((2, 1), np.float32))
+        assert outcome.reward[0] != outcome.reward[1]
+
+
+def test_any_thread_may_step() -> None:
+    env = make("dmc:cartpole-balance", size=16, protocol="dmc-vision-flat")
+    expected = trajectory(env, seed=3, steps=5)
+    seen: list[str] = []
+    other = threading.Thread(target=lambda: seen.append(trajectory(env, seed=3, steps=5)))
+    other.start()
+    other.join()
+    assert seen == [expected]
+    env.close()
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_the_drawing_context_is_given_back(forgotten: bool) -> None:
+    env = Control("cartpole-balance", size=8, protocol=PROTOCOLS["dmc-vision-flat"])
+    context = env._stage._environment.physics.contexts.gl
+    assert not context.terminated
+    if not forgotten:
+        env.close()
+        env.close()
+    del env
+    gc.collect()
+    assert context.terminated
+
+
+def test_nothing_is_printed_even_if_nothing_is_closed() -> None:
+    # Cheetah's description makes MuJoCo log a warning.
+    code = """
+from tokenworlds.envs import make
+envs = [make("dmc:cheetah-run"), make("dmc:walker-walk", protocol="dmc-vision-flat")]
+[env.reset(0) for env in envs]
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -1,0 +1,129 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from env_trajectories import trajectory
+
+from tokenworlds.core.errors import UserError
+from tokenworlds.core.types import EnvStep
+from tokenworlds.envs import EnvSpec, VectorEnv, canonical, catalogue, make
+from tokenworlds.envs.crafter import Crafter, OrderedSet
+
+crafter = pytest.importorskip("crafter")
+NOTHING, SLEEP = 0, 6
+
+
+def spoken(step: EnvStep) -> dict[str, float]:
+    return {name.removeprefix("achievement/"): count for name, count in step.facts.items()}
+
+
+WHOLE_GAME = """
+from env_trajectories import trajectory
+from tokenworlds.envs import make
+print(trajectory(make("crafter"), seed=5, steps=1000))
+"""
+
+
+def test_a_game_is_the_same_in_another_process_and_after_another_game() -> None:
+    # A whole game: creatures vanish at random where there are too many, and it is then that
+    # plain Crafter differs.
+    env = Crafter()
+    trajectory(env, seed=6, steps=30, actions=1)
+    told = subprocess.run(
+        [sys.executable, "-c", WHOLE_GAME],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONHASHSEED": "12345"},
+    )
+    assert told.stdout.strip() == trajectory(env, seed=5, steps=1000)
+
+
+def test_the_package_is_left_as_it_was_and_plays_the_same_game() -> None:
+    env = Crafter()
+    first = env.reset(7)
+    plain = crafter.Env(seed=0)
+    assert isinstance(plain._world._chunks[0], set)
+    # The same world from the package alone: nothing but the seed is ours.
+    reset = plain._world.reset
+    plain._world.reset = lambda seed: reset([7, 0])
+    np.testing.assert_array_equal(first, plain.reset())
+    # Before the tenth step no creature is drawn from a set.
+    for action in np.random.default_rng(0).integers(17, size=9):
+        step = env.step(action)
+        frame, reward, over, _ = plain.step(action)
+        np.testing.assert_array_equal(step.frame, frame)
+        assert (step.reward, step.over) == (reward, over)
+
+
+def test_a_death_ends_and_tells_the_achievements_and_the_reward_follows_them() -> None:
+    env = Crafter()
+    env.reset(0)
+    rewards = []
+    while not (step := env.step(SLEEP)).over:
+        assert step.facts == {}
+        rewards.append(step.reward)
+    rewards.append(step.reward)
+    assert (step.ending, step.cutoff) == (True, False)
+    counts = spoken(step)
+    assert list(counts) == list(crafter.constants.achievements)
+    assert len(counts) == 22
+    unlocked = sum(count > 0 for count in counts.values())
+    # Nine lives are lost, a tenth of a point each; an achievement brings a whole point.
+    assert sum(rewards) == pytest.approx(unlocked - 0.9)
+
+
+def test_the_time_limit_cuts_off_and_the_variant_without_rewards_gives_none() -> None:
+    env = Crafter("noreward", length=200)
+    env.reset(1)
+    generator = np.random.default_rng(0)
+    steps = [env.step(NOTHING)]
+    while not steps[-1].over:
+        steps.append(env.step(generator.integers(17)))
+    assert not any(step.reward for step in steps)
+    assert len(spoken(steps[-1])) == 22
+    short = Crafter(length=3)
+    short.reset(1)
+    ends = [(step.ending, step.cutoff, step.over) for step in map(short.step, [NOTHING] * 3)]
+    assert ends == [(False, False, False)] * 2 + [(False, True, True)]
+
+
+def test_finished_games_carry_their_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue, "Crafter", lambda game, size: Crafter(game, size=size, length=2))
+    with VectorEnv(EnvSpec("crafter"), streams=1, seed=0) as envs:
+        envs.step(np.array([NOTHING]))
+        assert envs.finished() == []
+        envs.step(np.array([NOTHING]))
+        [game] = envs.finished()
+    assert game.length == 2
+    assert len(game.facts) == 22
+    assert set(game.facts.values()) == {0.0}
+
+
+def test_a_set_in_order_does_what_a_set_does() -> None:
+    kept = OrderedSet()
+    for item in (3, 1, 2, 1):
+        kept.add(item)
+    kept.remove(1)
+    assert list(kept) == [3, 2]
+    with pytest.raises(KeyError):
+        kept.remove(1)
+
+
+def test_names_of_the_variants() -> None:
+    assert canonical("crafter") == canonical("crafter:Reward") == "crafter"
+    assert canonical("crafter:no-reward") == "crafter:noreward"
+    assert EnvSpec("crafter") == EnvSpec("crafter:reward", "crafter-1m", 64)
+    with pytest.raises(UserError, match="did you mean 'noreward'"):
+        make("crafter:norewards")
+    with pytest.raises(UserError, match="did you mean 'crafter'"):
+        make("craftr")
+
+
+def test_frames_too_small_for_the_numbers_are_refused() -> None:
+    with pytest.raises(UserError, match="size 17: choose 18 or more"):
+        make("crafter", size=17)

@@ -1,0 +1,107 @@
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from tokenworlds.core.errors import UserError
+from tokenworlds.envs.rendering import (
+    NO_RENDERER,
+    drawing_thread,
+    draws,
+    find_renderer,
+    naming_the_renderer,
+    where_it_draws,
+)
+
+
+def only(*renderers: str) -> Callable[[str], bool]:
+    return lambda renderer: renderer in renderers
+
+
+def unasked(renderer: str) -> bool:
+    raise AssertionError(f"{renderer} need not be tried")
+
+
+@pytest.mark.parametrize(
+    ("environment", "platform", "works", "chosen"),
+    [
+        ({"MUJOCO_GL": "glfw"}, "linux", unasked, "glfw"),
+        ({"MUJOCO_GL": "EGL"}, "linux", unasked, "egl"),
+        ({}, "darwin", unasked, ""),
+        ({}, "win32", unasked, ""),
+        ({}, "linux", only("egl", "osmesa"), "egl"),
+        ({"MUJOCO_GL": ""}, "linux", only("egl"), "egl"),
+        ({"DISPLAY": ":0"}, "linux", only("egl"), "egl"),
+        ({}, "linux", only("osmesa"), "osmesa"),
+        ({"DISPLAY": ":0"}, "linux", only(), ""),
+        ({"WAYLAND_DISPLAY": "wayland-0"}, "linux", only(), ""),
+    ],
+)
+def test_the_users_choice_comes_first_then_what_works_without_a_screen(
+    environment: Mapping[str, str], platform: str, works: Callable[[str], bool], chosen: str
+) -> None:
+    assert find_renderer(environment, platform, works) == chosen
+
+
+def test_where_nothing_draws_the_system_packages_are_named() -> None:
+    with pytest.raises(UserError, match=r"libegl1 libgl1 libopengl0 libgl1-mesa-dri.*libosmesa6"):
+        find_renderer({}, "linux", only())
+
+
+def test_a_renderer_that_is_none_does_not_draw() -> None:
+    assert not draws("nonsense")
+
+
+def test_a_choice_of_the_user_that_does_not_work_is_named() -> None:
+    pytest.importorskip("dm_control")
+    code = "from tokenworlds.envs import make; make('dmc:cartpole-balance')"
+    environment = {**os.environ, "MUJOCO_GL": "nonsense"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+    )
+    last = done.stderr.splitlines()[-1]
+    assert "UserError: MuJoCo cannot draw with MUJOCO_GL=nonsense" in last
+    assert "choose from egl, osmesa, glfw" in last
+
+
+def test_what_mujoco_chose_in_vain_is_told_with_the_system_packages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    with pytest.raises(UserError) as caught, naming_the_renderer():
+        raise RuntimeError("no context")
+    assert str(caught.value) == f"{NO_RENDERER} (RuntimeError: no context)"
+
+
+def test_a_missing_package_is_not_taken_for_a_missing_renderer() -> None:
+    with pytest.raises(ModuleNotFoundError), naming_the_renderer():
+        raise ModuleNotFoundError(name="dm_control")
+
+
+def test_without_a_screen_all_drawing_is_done_on_one_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MUJOCO_GL", "egl")
+    names = {where_it_draws()(threading.current_thread) for _ in range(3)}
+    assert len(names) == 1
+    assert threading.current_thread() not in names
+
+
+def test_windows_stay_on_the_thread_that_asked_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MUJOCO_GL", "glfw")
+    assert where_it_draws()(threading.current_thread) is threading.current_thread()
+
+
+def test_the_drawing_thread_hands_errors_back_and_goes_on() -> None:
+    thread = drawing_thread()
+    with pytest.raises(ZeroDivisionError):
+        thread.run(lambda: 1 // 0)
+    assert thread.run(divmod, 7, 2) == (3, 1)
+
+
+def test_the_drawing_thread_may_call_itself() -> None:
+    thread = drawing_thread()
+    assert thread.run(thread.run, divmod, 7, 2) == (3, 1)

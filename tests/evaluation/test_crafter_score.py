@@ -1,0 +1,93 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from test_report import EVENTS, FACTS, read
+from test_results import RESULT
+
+from tokenworlds.commands.running import verdict
+from tokenworlds.core.errors import UserError
+from tokenworlds.evaluation.crafter_score import crafter_score, score_of_rates, success_rate
+from tokenworlds.evaluation.report import write_report
+from tokenworlds.evaluation.results import FILE, facts_by_name, read_result, write_result
+
+# Four episodes: one achievement always, one once, one never.
+COUNTS = {
+    "achievement/collect_wood": (3.0, 1.0, 2.0, 9.0),
+    "achievement/eat_cow": (0.0, 5.0, 0.0, 0.0),
+    "achievement/eat_plant": (0.0, 0.0, 0.0, 0.0),
+}
+# (101 * 26 * 1) ** (1 / 3) - 1
+SCORE = 12.7964
+NOTHING = {name: (0.0,) * 4 for name in COUNTS}
+COUNTED = replace(RESULT, env="crafter", facts=COUNTS, random_facts=NOTHING)
+
+
+def test_nothing_scores_0_and_everything_100() -> None:
+    assert score_of_rates([0.0] * 22) == 0.0
+    assert score_of_rates([100.0] * 22) == pytest.approx(100.0)
+
+
+def test_the_score_is_a_geometric_mean_of_one_plus_the_rates() -> None:
+    # sqrt((1 + 3) * (1 + 0)) - 1 and sqrt((1 + 8) * (1 + 99)) - 1
+    assert score_of_rates([3.0, 0.0]) == pytest.approx(1.0)
+    assert score_of_rates([8.0, 99.0]) == pytest.approx(29.0)
+
+
+def test_a_rate_counts_episodes_however_often_one_unlocked_it() -> None:
+    assert success_rate([0.0, 1.0, 7.0, 0.0]) == 50.0
+    score = crafter_score({**COUNTS, "other": (1.0, 1.0, 1.0, 1.0)})
+    assert score is not None
+    assert score.success == {"collect_wood": 100.0, "eat_cow": 25.0, "eat_plant": 0.0}
+    assert score.score == pytest.approx(SCORE, abs=1e-4)
+
+
+def test_an_environment_without_achievements_has_no_such_score(tmp_path: Path) -> None:
+    assert crafter_score({"other": (1.0, 2.0)}) is None
+    document = json.loads(write_result(tmp_path / FILE, RESULT).read_text())
+    assert not {"facts", "random_facts", "crafter", "random_crafter"} & document.keys()
+    assert "Crafter" not in verdict(RESULT)
+
+
+def test_facts_of_episodes_are_gathered_by_name() -> None:
+    episodes = [{"a": 1.0, "b": 2.0}, {"a": 3.0, "b": 4.0}]
+    assert facts_by_name(episodes) == {"a": (1.0, 3.0), "b": (2.0, 4.0)}
+    assert facts_by_name([*episodes, {"a": 5.0}]) == {"a": (1.0, 3.0, 5.0)}
+    assert facts_by_name([{}, {}]) == {}
+
+
+def test_the_file_holds_every_count_and_the_score(tmp_path: Path) -> None:
+    path = write_result(tmp_path / FILE, COUNTED)
+    assert read_result(path) == COUNTED
+    document = json.loads(path.read_text())
+    assert document["facts"]["achievement/eat_cow"] == [0.0, 5.0, 0.0, 0.0]
+    assert document["crafter"]["score"] == pytest.approx(SCORE, abs=1e-4)
+    assert document["crafter"]["success"]["eat_cow"] == 25.0
+    assert document["random_crafter"]["score"] == 0.0
+
+
+def test_facts_that_are_none_are_refused(tmp_path: Path) -> None:
+    path = write_result(tmp_path / FILE, COUNTED)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "facts": 3}))
+    with pytest.raises(UserError, match="cannot be read"):
+        read_result(path)
+
+
+def test_the_score_and_the_rates_are_told() -> None:
+    lines = [line.split() for line in verdict(COUNTED).splitlines()]
+    assert ["Crafter", "score", "12.8", "%;", "a", "random", "policy:", "0.0", "%"] in lines
+    assert ["eat_cow", "25.0", "%", "0.0", "%"] in lines
+    alone = [line.split() for line in verdict(replace(COUNTED, random_facts={})).splitlines()]
+    assert ["eat_cow", "25.0", "%"] in alone
+
+
+def test_the_report_shows_the_score_and_the_rates(tmp_path: Path) -> None:
+    text = read(write_report(tmp_path, facts=FACTS, events=EVENTS, result=COUNTED).page).text
+    assert text[text.index("Crafter score") + 1] == "12.8 %"
+    assert text[text.index("eat_cow") + 1 : text.index("eat_cow") + 3] == [
+        "random policy: 0.0 %",
+        "25.0 %",
+    ]
+    plain = read(write_report(tmp_path, facts=FACTS, events=EVENTS, result=RESULT).page).text
+    assert not [word for word in plain if "Crafter" in word or "Achievements" in word]

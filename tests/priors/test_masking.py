@@ -1,0 +1,54 @@
+"""Which sites are hidden, in training and in sampling."""
+
+import math
+
+import pytest
+import torch
+
+from tokenworlds.priors.masking import hidden_count, hide, partition
+
+CPU = torch.device("cpu")
+
+
+def test_the_schedule_hides_as_much_as_the_paper_says() -> None:
+    place = torch.linspace(0, 1, 100_001)[:-1]
+    count = hidden_count(place, 32)
+    assert count.float().mean().item() == pytest.approx(20.84, abs=0.04)
+    everything = 2 / math.pi * math.acos(31 / 32)
+    assert (count == 32).float().mean().item() == pytest.approx(everything, abs=1e-3)
+    assert everything == pytest.approx(0.16, abs=0.005)
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 32])
+def test_at_least_one_site_is_hidden_and_at_most_all(tokens: int) -> None:
+    count = hidden_count(torch.tensor([0.0, 0.5, 1.0]), tokens)
+    assert count[0] == tokens
+    assert count[2] == 1
+
+
+def test_every_row_hides_sites_of_its_own_and_all_sites_alike() -> None:
+    torch.manual_seed(0)
+    hidden = hide((40, 500), 8, CPU)
+    assert hidden.shape == (40, 500, 8)
+    share = hidden.float().mean(dim=(0, 1))
+    torch.testing.assert_close(share, share.mean().expand(8), atol=0.02, rtol=0)
+    assert len(hidden.flatten(0, 1).unique(dim=0)) == 2**8 - 1
+
+
+@pytest.mark.parametrize(("tokens", "parts"), [(8, 1), (8, 3), (8, 8), (32, 5)])
+def test_parts_cover_each_site_once_and_are_of_one_size(tokens: int, parts: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    dealt = torch.stack(list(partition(50, tokens, parts, generator, CPU)))
+    assert dealt.shape == (parts, 50, tokens)
+    assert (dealt.sum(0) == 1).all()
+    sizes = dealt.sum(-1)
+    assert sizes.min() >= tokens // parts
+    assert sizes.max() <= math.ceil(tokens / parts)
+
+
+def test_every_row_is_dealt_by_itself_and_every_deal_alike() -> None:
+    generator = torch.Generator().manual_seed(0)
+    first, _ = partition(30_000, 4, 2, generator, CPU)
+    deals, count = first.unique(dim=0, return_counts=True)
+    assert len(deals) == 6
+    torch.testing.assert_close(count / 30_000, torch.full((6,), 1 / 6), atol=0.01, rtol=0)

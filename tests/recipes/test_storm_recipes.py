@@ -1,0 +1,92 @@
+"""STORM and GIT-STORM against the numbers of the papers' released code."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from tokenworlds.core.types import ActionSpace, FrameShape
+from tokenworlds.evaluation.player import Player
+from tokenworlds.recipes.catalogue import RECIPES, load
+from tokenworlds.training.job import build_player
+from tokenworlds.training.parameters import count, parameter_tree
+from tokenworlds.training.rehearsal import rehearse
+
+# Counted from the released networks; GIT-STORM without STORM's prior, which it leaves unused.
+WORLDS = {
+    ("storm", 18): 16_513_155,
+    ("storm", 6): 16_507_011,
+    ("storm", 3): 16_505_475,
+    ("git-storm", 18): 16_446_627,
+}
+PARTS = {
+    "mixer": 797_696,
+    "sequence": 4_235_264,
+    "prior": 525_312,
+    "reward": 657_151,
+    "ending": 526_849,
+}
+TOKENIZER = {"encoder": 690_624, "posterior": 4_195_328}
+DECODER = 4_884_931
+LATENT = [name for name in RECIPES if name.startswith(("step-vq", "cb", "storm", "git-storm"))]
+
+
+def player(name: str, size: str = "paper", space: ActionSpace | None = None) -> Player:
+    recipe = load(name, size).recipe
+    shape = FrameShape(recipe.resolution, recipe.resolution)
+    return build_player(recipe, shape, space or ActionSpace(18))
+
+
+@pytest.mark.parametrize(("case", "expected"), WORLDS.items())
+def test_world(case: tuple[str, int], expected: int) -> None:
+    name, actions = case
+    world: Any = player(name, space=ActionSpace(actions)).world
+    assert count(world) == expected
+
+
+def test_parts_of_the_world() -> None:
+    tree = parameter_tree(player("storm"))["world"]
+    totals = {k: v if isinstance(v, int) else v["total"] for k, v in tree.items()}
+    assert {name: totals[name] for name in PARTS} == PARTS
+    tokenizer = tree["tokenizer"]
+    assert {name: tokenizer[name] for name in TOKENIZER} == TOKENIZER
+    assert tokenizer["expand"] + tokenizer["norm"] + tokenizer["decoder"] == DECODER
+
+
+@pytest.mark.parametrize(
+    ("space", "expected"),
+    [
+        (ActionSpace(18), 1_059_858),
+        (ActionSpace(6), 1_053_702),
+        (ActionSpace(6, discrete=False), 1_056_780),
+        (ActionSpace(1, discrete=False), 1_051_650),
+    ],
+)
+def test_actor_and_critic(space: ActionSpace, expected: int) -> None:
+    behaviour: Any = player("storm", space=space).behaviour
+    assert count(behaviour.actor) == expected
+    assert count(behaviour.critic) == 1_181_439
+
+
+@pytest.mark.parametrize("name", LATENT)
+def test_every_latent_recipe_runs_on_continuous_actions(name: str) -> None:
+    """Acting and every loss, in small."""
+    found = load(name, "nano").recipe
+    shape = FrameShape(found.resolution, found.resolution)
+    torch.manual_seed(0)
+    built = build_player(found, shape, ActionSpace(3, discrete=False))
+    rehearse(built, found, shape)
+    carry = built.initial(2)
+    frame = torch.zeros(2, shape.height, shape.width, 3, dtype=torch.uint8)
+    generator = torch.Generator().manual_seed(0)
+    action, _ = built.act(frame, torch.ones(2, dtype=torch.bool), carry, generator)
+    assert action.shape == (2, 3)
+    assert action.abs().max() <= 1
+
+
+def test_control_is_learned_as_in_the_paper() -> None:
+    """500k steps of 16 games side by side, one update of each part per sixteen steps."""
+    recipe: Any = load("git-storm", "paper", "dmc:walker-walk").recipe
+    assert (recipe.steps, recipe.streams) == (500_000, 16)
+    assert recipe.schedule.updates == {"world": 1 / 16, "behaviour": 1 / 16}
+    assert load("git-storm", "paper", "atari:Pong").recipe.steps == 100_000

@@ -1,0 +1,31 @@
+"""Schedules followed to their end."""
+
+from collections.abc import Iterable, Iterator
+
+from tokenworlds.training.schedule import Epochs, Phase, Progress
+
+SMALL = Epochs.Config(
+    steps=30,
+    first_steps=70,
+    random_first=True,
+    final_epochs=2,
+    updates={"world": 25, "behaviour": 12},
+    first_updates={"world": 31},
+    start_after={"behaviour": 2},
+)
+
+
+def after(progress: Progress, phase: Phase, streams: int) -> Progress:
+    done = dict(progress.updates)
+    for name, count in phase.updates.items():
+        done[name] = done.get(name, 0) + count
+    return Progress(progress.steps + phase.collect * streams, done)
+
+
+def course(phases: Iterable[Phase], streams: int) -> Iterator[Progress]:
+    """The progress before each phase, and at last after all."""
+    progress = Progress()
+    for phase in phases:
+        yield progress
+        progress = after(progress, phase, streams)
+    yield progress

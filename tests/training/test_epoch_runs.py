@@ -1,0 +1,159 @@
+"""A run in epochs: stopped anywhere, also where nothing is collected any more, it ends the same."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tokenworlds.core.description import override
+from tokenworlds.core.errors import UserError
+from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.recipes.catalogue import load
+from tokenworlds.training.loop import Loop
+from tokenworlds.training.recipe import Recipe
+from tokenworlds.training.rehearsal import insist_that_all_learn, insist_that_segments_fit
+from tokenworlds.training.run_folder import RunFolder
+from tokenworlds.training.spec import RunSpec
+
+TINY = (
+    "resolution=16",
+    "steps=48",
+    "streams=2",
+    "world.tokenizer.filters=[8,8,8]",
+    "world.tokenizer.strides=[2,2,2]",
+    "world.tokenizer.groups=4",
+    "world.sequence.width=16",
+    "world.sequence.layers=1",
+    "world.sequence.heads=2",
+    "world.reward.hidden=[16]",
+    "world.ending.hidden=[16]",
+    "behaviour.actor=[16]",
+    "behaviour.critic=[16]",
+    "behaviour.horizon=2",
+    "learning.world.batch=2",
+    "learning.world.length=4",
+    "learning.behaviour.batch=4",
+    "learning.behaviour.length=2",
+    "evaluation.every=24",
+    "evaluation.episodes=2",
+    "housekeeping.log_every=6",
+    "housekeeping.save_every=6",
+    "collection.random_share=0.1",
+    "sampler=episode_counts",
+    "sampler.count_after=24",
+    "schedule=epochs",
+    "schedule.steps=8",
+    "schedule.first_steps=24",
+    "schedule.random_first=true",
+    "schedule.final_epochs=2",
+    'schedule.updates={"world":12,"behaviour":3}',
+    'schedule.start_after={"behaviour":1}',
+)
+
+
+def recipe(*more: str) -> Recipe:
+    return override(load("step-vq-m", "nano").recipe, [*TINY, *more])
+
+
+class Told:
+    """A screen that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.events: list[Mapping[str, Any]] = []
+        self.shares: list[float] = []
+        self.left: list[float | None] = []
+
+    def event(self, event: Mapping[str, Any]) -> None:
+        self.events.append(event)
+
+    def progress(
+        self, steps: int, rates: Mapping[str, float], seconds_left: float | None, share: float
+    ) -> None:
+        self.shares.append(share)
+        self.left.append(seconds_left)
+
+    def note(self, text: str) -> None:
+        raise AssertionError(text)
+
+
+def run(folder: Path, phases: int) -> Told:
+    """Train to the end, leaving and taking up the run after so many phases each time."""
+    env = EnvSpec("catch", size=16)
+    spec = RunSpec(recipe_name="mine", size="nano", recipe=recipe(), env=env, seed=0, threads=1)
+    place, told, finished = RunFolder.create(folder, spec), Told(), False
+    while not finished:
+        loop = Loop(spec, place, told)
+        if not loop.resume():
+            loop.begin()
+        finished = loop.run(after(phases, told)).finished
+        loop.close()
+    return told
+
+
+def after(phases: int, told: Told) -> Callable[[], bool]:
+    """A wish to stop that comes after so many phases."""
+    begun = len(told.shares)  # Told once before the first phase too.
+    return lambda: len(told.shares) > begun + phases
+
+
+def newest(folder: Path) -> tuple[str, bytes, bytes]:
+    found = sorted((folder / "checkpoints").glob("step-*"))[-1]
+    weights, sampler = found / "weights.safetensors", found / "sampler.safetensors"
+    return found.name, weights.read_bytes(), sampler.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Told]:
+    folder = tmp_path_factory.mktemp("runs") / "straight"
+    return folder, run(folder, 1_000)
+
+
+def test_a_run_stopped_in_any_phase_ends_with_the_same_bits(
+    tmp_path: Path, straight: tuple[Path, Told]
+) -> None:
+    run(tmp_path / "stopped", 3)
+    assert newest(tmp_path / "stopped") == newest(straight[0])
+    # Four epochs of 48 steps in all, and two that age a run by as many steps as the others.
+    assert newest(straight[0])[0] == "step-000000064"
+    metrics = [(path / "metrics.jsonl").read_text() for path in (straight[0], tmp_path / "stopped")]
+    assert metrics[0] == metrics[1]
+
+
+def test_a_run_goes_on_telling_when_all_steps_are_collected(straight: tuple[Path, Told]) -> None:
+    told = straight[1]
+    tail = [event for event in told.events if event["agent_steps"] == 48]
+    learned = [event["gradient_steps"] for event in tail if "world/loss/total" in event]
+    assert len(learned) > 2
+    assert learned == sorted(set(learned))
+    judged = [event["gradient_steps"] for event in told.events if "evaluation/return" in event]
+    assert judged == [12, 12 + 3 * 15]  # At the ages of 24 and 48.
+
+
+def test_the_time_left_is_told_when_every_kind_of_work_is_known(
+    straight: tuple[Path, Told],
+) -> None:
+    told = straight[1]
+    assert told.shares == sorted(told.shares)
+    assert told.shares[-1] == 1.0
+    assert told.left[0] is None
+    known = [left for left in told.left if left is not None]
+    assert 0 < known[-2] < known[0]
+
+
+def test_segments_must_fit_into_the_first_epoch_of_their_learner() -> None:
+    insist_that_segments_fit(recipe("learning.world.length=12"))
+    with pytest.raises(UserError, match=r"world\.length=13 .* holds 12 steps; raise schedule\.fir"):
+        insist_that_segments_fit(recipe("learning.world.length=13"))
+    # The behaviour learns from the second epoch on.
+    insist_that_segments_fit(recipe("learning.behaviour.length=16"))
+    with pytest.raises(UserError, match=r"behaviour\.length=17 does not fit"):
+        insist_that_segments_fit(recipe("learning.behaviour.length=17"))
+
+
+def test_a_schedule_speaks_of_all_learners_and_no_other() -> None:
+    insist_that_all_learn(recipe('schedule.updates={"world":1,"behaviour":0}'))
+    with pytest.raises(UserError, match="nothing of the updates of 'world'"):
+        insist_that_all_learn(recipe('schedule.updates={"behaviour":0}'))
+    with pytest.raises(UserError, match="unknown learner in the schedule 'wrold'"):
+        insist_that_all_learn(recipe('schedule.updates={"wrold":1,"behaviour":0}'))
