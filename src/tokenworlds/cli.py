@@ -15,6 +15,7 @@ from tyro.conf import subcommand
 
 from tokenworlds.commands.agents import Agents
 from tokenworlds.commands.doctor import Doctor
+from tokenworlds.commands.dream import Dream
 from tokenworlds.commands.envs import Envs
 from tokenworlds.commands.evaluate import Evaluate
 from tokenworlds.commands.failures import Failure, naming_the_disk
@@ -27,12 +28,13 @@ Command = (
     Annotated[Train, subcommand("train")]
     | Annotated[Resume, subcommand("resume")]
     | Annotated[Evaluate, subcommand("evaluate")]
+    | Annotated[Dream, subcommand("dream")]
     | Annotated[Show, subcommand("show")]
     | Annotated[Agents, subcommand("agents")]
     | Annotated[Envs, subcommand("envs")]
     | Annotated[Doctor, subcommand("doctor")]
 )
-COMMANDS = ("train", "resume", "evaluate", "show", "agents", "envs", "doctor")
+COMMANDS = ("train", "resume", "evaluate", "dream", "show", "agents", "envs", "doctor")
 ABOUT = "Agents that learn from pixels inside a world model made of discrete tokens."
 MISTAKE, FAILED, INTERRUPTED, NOBODY_READS = 2, 1, 130, 141
 

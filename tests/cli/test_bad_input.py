@@ -40,6 +40,8 @@ MISTAKES = [
     (["resume"], "RUN", "tokenworlds resume --help"),
     (["resume", "nowhere"], "'nowhere' is no run folder: there is no such folder", ""),
     (["evaluate", "nowhere"], "'nowhere' is no run folder: there is no such folder", ""),
+    (["dream", "nowhere"], "'nowhere' is no run folder: there is no such folder", ""),
+    (["dream", "nowhere", "--horizon", "0"], "takes a whole number of 1 or more", ""),
     (["evaluate", "nowhere", "--episodes", "0"], "takes a whole number of 1 or more", ""),
 ]
 
@@ -63,7 +65,7 @@ def test_a_mistake_is_named_with_what_was_meant(
     ("change", "said"),
     [
         ("world.sequence.heads=3", "heads=3 of Mamba-2 must divide"),
-        ("world.tokenizer.kernel=0", "the recipe does not fit together"),
+        ("world.tokenizer.strides=[2,2,3]", "the recipe does not fit together"),
         ("world.tokenizer.groups=5", "the recipe does not fit together"),
         ('learning.world.scales={"reward":1.0}', "scales ['reward']"),
     ],

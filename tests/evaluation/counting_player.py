@@ -86,15 +86,17 @@ def counting_player(gain: int = 10) -> Player:
     return Player(CountingWorld(gain), Idle(), ACTIONS)
 
 
-def recipe_player(name: str) -> Player:
+def recipe_player(name: str, side: int = SIDE) -> Player:
     """A recipe's own world at its smallest, with fresh weights and small frames."""
     torch.manual_seed(0)
     world = load(name, "nano").recipe.world
-    facts = {"frame_shape": FrameShape(SIDE, SIDE), "action_space": ACTIONS}
+    facts = {"frame_shape": FrameShape(side, side), "action_space": ACTIONS}
     return Player(world.build(**facts), Idle(), ACTIONS).eval()
 
 
-def counting_segment(openings: list[set[int]], steps: int, seed: int = 0) -> Segment:
+def counting_segment(
+    openings: list[set[int]], steps: int, seed: int = 0, side: int = SIDE
+) -> Segment:
     """Rows of the game that begin anew, at another level, where an episode opens."""
     rng = np.random.default_rng(seed)
     shape = (len(openings), steps)
@@ -106,7 +108,7 @@ def counting_segment(openings: list[set[int]], steps: int, seed: int = 0) -> Seg
             before = level[row, time - 1] + 10 * action[row, time - 1] + 1
             level[row, time] = rng.integers(5, 30) if fresh else before
     first = np.array([[time in opens for time in range(steps)] for opens in openings])
-    frame = np.broadcast_to(level[..., None, None, None], (*shape, SIDE, SIDE, 3))
+    frame = np.broadcast_to(level[..., None, None, None], (*shape, side, side, 3))
     no = torch.zeros(shape, dtype=torch.bool)
     return Segment(
         frame=torch.from_numpy(frame.astype(np.uint8)),

@@ -11,13 +11,14 @@ from PIL import Image
 
 from tokenworlds.evaluation.dream_layout import Layout
 from tokenworlds.evaluation.dream_picture import (
+    FAINT,
     draw_dream,
     draw_tiles,
     enlarge,
     signed,
     write_dream,
 )
-from tokenworlds.evaluation.dream_rows import DreamRows, dream_rows
+from tokenworlds.evaluation.dream_rows import AT_RANDOM, DreamRows, dream_rows
 from tokenworlds.evaluation.pictures import DARK, LIGHT, code_colours
 
 STEPS, HORIZON = 7, 5
@@ -48,7 +49,7 @@ def test_every_line_shows_its_frames_to_the_pixel(theme: object) -> None:
     for stretch in rows.stretches:
         for time in range(stretch.dream, stretch.end):
             dreamt = enlarge(rows.dream[stretch.row, time], 8)
-            np.testing.assert_array_equal(cell(picture, layout, (stretch.row, time), 3), dreamt)
+            np.testing.assert_array_equal(cell(picture, layout, (stretch.row, time), 4), dreamt)
 
 
 def test_what_was_seen_is_fainter_where_the_dream_will_be() -> None:
@@ -64,7 +65,7 @@ def test_frames_do_not_overlap_and_lie_within_the_picture() -> None:
     width, height = layout.size
     edges = [layout.span(time, time + 1) for time in range(STEPS)]
     assert all(right < left for (_, right), (left, _) in pairwise(edges))
-    lines = [layout.y(panel, line) for panel in range(2) for line in range(4)]
+    lines = [layout.y(panel, line) for panel in range(2) for line in range(5)]
     assert min(np.diff(lines)) > layout.height
     assert edges[-1][1] < width
     assert lines[-1] + layout.height < height
@@ -131,6 +132,30 @@ def test_a_tile_has_the_colour_of_its_code_at_its_place() -> None:
     np.testing.assert_array_equal(drawn[30, 12], colours[15])
     assert (drawn[30, 32] == 255).all()
     assert (drawn[:, [0, -1]] == 255).all()
+
+
+def test_codes_that_did_not_change_are_faint_and_spare_places_blank() -> None:
+    tiles, changed = np.array([[3, 0], [15, -1]]), np.array([[True, False], [False, False]])
+    whole = draw_tiles(tiles, 16, (40, 40), LIGHT).astype(int)
+    drawn = draw_tiles(tiles, 16, (40, 40), LIGHT, changed).astype(int)
+    np.testing.assert_array_equal(drawn[:20, :20], whole[:20, :20])
+    for rows, columns in ((slice(20), slice(20, 40)), (slice(20, 40), slice(20))):
+        faint, full = 255 - drawn[rows, columns], 255 - whole[rows, columns]
+        np.testing.assert_allclose(faint, FAINT * full, atol=2)
+    assert (drawn[20:, 20:] == 255).all()
+
+
+def test_a_dream_at_random_is_drawn_below_the_dream_and_named() -> None:
+    rows = made_rows(None)
+    both = replace(rows, at_random=255 - rows.dream)
+    picture, layout = draw_dream(both), Layout.of(both)
+    assert both.kinds == ["real", "dream", AT_RANDOM]
+    drawn = cell(picture, layout, (1, 3), 2)
+    np.testing.assert_array_equal(drawn, enlarge(255 - rows.dream[1, 3], 8))
+    top, left = layout.y(1, 2), layout.left
+    name = np.asarray(picture.convert("L").crop((0, top, left, top + layout.height)))
+    assert (name < 128).any()
+    assert (name[:, 0] == 255).all()
 
 
 def test_no_two_codes_share_a_colour_and_none_changes_it_with_the_vocabulary() -> None:

@@ -5,9 +5,17 @@ import numpy as np
 import pytest
 import torch
 from counting_player import ACTIONS, SIDE, counting_player, counting_segment, recipe_player
+from torch import Generator, Tensor
 
-from tokenworlds.core.types import FrameShape
-from tokenworlds.evaluation.dream_rows import Stretch, choose_segment, dream_rows, lay_out
+from tokenworlds.core.types import Dream, FrameShape
+from tokenworlds.evaluation.dream_rows import (
+    AT_RANDOM,
+    Stretch,
+    choose_segment,
+    dream_rows,
+    find_changed,
+    lay_out,
+)
 from tokenworlds.replay.store import ReplayStore
 
 
@@ -79,7 +87,8 @@ def test_the_reconstruction_is_what_the_shown_codes_decode_to(name: str) -> None
     player, segment = recipe_player(name), counting_segment([{0}, {2}], 5)
     rows = dream_rows(player, segment, horizon=3, generator=torch.Generator().manual_seed(0))
     assert rows.coded is not None
-    assert rows.kinds == ["real", "reconstruction", "codes", "dream"]
+    assert rows.kinds == ["real", "reconstruction", "codes", "changed", "dream"]
+    assert rows.at_random is None
     tokenizer = player.world.tokenizer  # type: ignore[attr-defined]
     shown = rows.coded.tiles.reshape(2, 5, -1)[..., : tokenizer.tokens]
     decoded = tokenizer.decode(tokenizer.look_up(torch.from_numpy(shown)))
@@ -98,6 +107,51 @@ def test_the_generator_decides_what_is_dreamt() -> None:
     ]
     np.testing.assert_array_equal(dreams[0], dreams[1])
     assert (dreams[0] != dreams[2]).any()
+
+
+def test_codes_change_from_one_frame_to_the_next_of_an_episode() -> None:
+    codes = [[1, 2], [1, 3], [4, 3], [5, 5], [5, 6]]
+    tiles = np.array(codes).reshape(1, 5, 1, 2)
+    stretches = (Stretch(0, begin=0, dream=1, end=3), Stretch(0, begin=3, dream=4, end=5))
+    changed = find_changed(tiles, stretches)[0, :, 0].tolist()
+    assert changed == [[False, False], [False, True], [True, False], [False] * 2, [False, True]]
+
+
+def test_what_has_no_codes_before_it_did_not_change() -> None:
+    tiles = np.array([[-1, -1], [0, 7], [3, 7]]).reshape(1, 3, 1, 2)
+    changed = find_changed(tiles, (Stretch(0, begin=0, dream=1, end=3),))[0, :, 0].tolist()
+    assert changed == [[False, False], [False, False], [True, False]]
+
+
+def test_a_world_of_changes_dreams_once_more_with_codes_at_random() -> None:
+    player, segment = recipe_player("delta-iris", 32), counting_segment([{0, 4}], 7, side=32)
+    rows, again = (
+        dream_rows(player, segment, horizon=5, generator=torch.Generator().manual_seed(0))
+        for _ in range(2)
+    )
+    assert rows.kinds == ["real", "reconstruction", "codes", "changed", "dream", AT_RANDOM]
+    assert rows.coded is not None
+    assert rows.at_random is not None
+    # Openings follow no frame: they have no codes, and are shown as they are.
+    blank = (rows.coded.tiles[0] < 0).all(axis=(1, 2))
+    assert blank.tolist() == [True, False, False, False, True, False, False]
+    assert not rows.coded.changed[0, [0, 1, 4, 5]].any()
+    for frames in (rows.dream, rows.at_random):
+        np.testing.assert_array_equal(frames[0, [0, 1, 4, 5]], rows.real[0, [0, 1, 4, 5]])
+    assert (rows.at_random[0, 2] != rows.dream[0, 2]).any()
+    np.testing.assert_array_equal(again.dream, rows.dream)
+    np.testing.assert_array_equal(again.at_random, rows.at_random)
+
+
+def test_a_dream_at_random_starts_where_the_dream_did_and_hears_the_same_actions() -> None:
+    player = counting_player()
+
+    def guess(carry: Tensor, action: Tensor, generator: Generator | None) -> tuple[Tensor, Dream]:
+        return player.world.step(carry, action, generator)
+
+    player.world.step_at_random = guess  # type: ignore[attr-defined]
+    rows = dream_rows(player, counting_segment([{0, 5}], 8), horizon=6, generator=None)
+    np.testing.assert_array_equal(rows.at_random, rows.dream)
 
 
 def test_codes_lie_on_their_grid_row_by_row() -> None:

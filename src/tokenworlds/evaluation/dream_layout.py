@@ -9,6 +9,13 @@ from tokenworlds.evaluation.pictures import font
 
 CELL = 128
 """About how many pixels a frame takes; it is enlarged by a whole number."""
+WIDEST = "codes at random"
+"""The line of text that takes most room among the names at the left."""
+
+
+def label(kind: str) -> str:
+    """The name of a kind of frame, in short lines."""
+    return kind.replace(", ", ",\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +54,7 @@ class Layout:
     @property
     def left(self) -> int:
         """Width of the names at the left."""
-        return int(font(self.text).getlength("reconstruction")) + 2 * self.text
+        return int(font(self.text).getlength(WIDEST)) + 2 * self.text
 
     @property
     def panel(self) -> int:

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Int, UInt8
+from jaxtyping import Bool, Int, UInt8
 from PIL import Image, ImageDraw
 from torch import Generator
 
 from tokenworlds.core.types import Segment
-from tokenworlds.evaluation.dream_layout import Layout
+from tokenworlds.evaluation.dream_layout import Layout, label
 from tokenworlds.evaluation.dream_rows import DreamRows, Stretch, dream_rows
 from tokenworlds.evaluation.pictures import LIGHT, Theme, code_colours, font, image_bytes, minus
 from tokenworlds.evaluation.player import Player
@@ -17,6 +17,8 @@ from tokenworlds.evaluation.results import replace_file
 
 NOTABLE = 0.1
 """Rewards smaller than this share of the largest are not worth a word."""
+FAINT = 0.15
+"""How strongly a code is drawn that is the same as before."""
 
 
 def write_dream(
@@ -87,7 +89,8 @@ def draw_name(
 ) -> None:
     """The name of a line, at its left."""
     place = (layout.left - layout.text, middle)
-    pen.text(place, name, font=font(layout.text), fill=theme.text, anchor="rm")
+    look = {"font": font(layout.text), "fill": theme.text, "anchor": "rm", "align": "right"}
+    pen.text(place, label(name), **look)
 
 
 def draw_rewards(
@@ -122,7 +125,7 @@ def cells(
         for time in range(stretch.begin, stretch.end):
             for line, kind in enumerate(rows.kinds):
                 cell = draw_cell(rows, kind, (stretch.row, time), layout.factor, theme)
-                if kind == "dream" and time < stretch.dream:
+                if kind in rows.dreams and time < stretch.dream:
                     cell = fade(cell, theme)
                 yield (layout.x(time), layout.y(stretch.row, line)), cell
 
@@ -131,24 +134,34 @@ def draw_cell(
     rows: DreamRows, kind: str, at: tuple[int, int], factor: int, theme: Theme
 ) -> UInt8[np.ndarray, "H W 3"]:
     """One frame enlarged, or the codes of one as large."""
-    if kind == "codes" and rows.coded:
+    coded = rows.coded
+    if coded and kind in ("codes", "changed"):
         height, width = (factor * side for side in rows.real.shape[2:4])
-        return draw_tiles(rows.coded.tiles[at], rows.coded.vocabulary, (height, width), theme)
-    frame = getattr(rows.coded if kind == "reconstruction" else rows, kind)[at]
+        lit = coded.changed[at] if kind == "changed" else None
+        return draw_tiles(coded.tiles[at], coded.vocabulary, (height, width), theme, lit)
+    shown = {"real": rows.real, **rows.dreams}
+    frames = coded.reconstruction if coded and kind == "reconstruction" else shown[kind]
+    frame = frames[at]
     frame = frame if frame.shape[-1] == 3 else frame[..., :1].repeat(3, axis=-1)
     return enlarge(frame, factor)
 
 
 def draw_tiles(
-    tiles: Int[np.ndarray, "h w"], vocabulary: int, size: tuple[int, int], theme: Theme
+    tiles: Int[np.ndarray, "h w"],
+    vocabulary: int,
+    size: tuple[int, int],
+    theme: Theme,
+    lit: Bool[np.ndarray, "h w"] | None = None,
 ) -> UInt8[np.ndarray, "H W 3"]:
-    """A coloured square for each code, in the middle of the cell."""
+    """A coloured square for each code, in the middle of the cell; faint where it is not lit."""
+    strength = np.ones(tiles.shape) if lit is None else np.where(lit, 1.0, FAINT)
+    opaque = np.rint(255 * strength * (tiles >= 0)).astype(np.uint8)
     factor = max(1, min(size[0] // tiles.shape[0], size[1] // tiles.shape[1]))
     ground = Image.new("RGB", size[::-1], theme.background)
     squares = Image.fromarray(rule(enlarge(code_colours(vocabulary)[tiles], factor), factor))
-    codes = Image.fromarray(enlarge(np.uint8(255) * (tiles >= 0)[..., None], factor)[..., 0])
     spare = (size[1] - squares.width) // 2, (size[0] - squares.height) // 2
-    ground.paste(squares, spare, mask=codes)
+    mask = Image.fromarray(enlarge(opaque[..., None], factor)[..., 0])
+    ground.paste(squares, spare, mask=mask)
     return np.asarray(ground)
 
 

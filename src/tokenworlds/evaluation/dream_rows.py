@@ -1,11 +1,12 @@
 """A recorded segment beside what a world makes of it: reconstruction, codes, and a dream.
 
 After a few frames of each episode the world goes on by itself, under the recorded actions: where
-dream and record part, the world was wrong (or the game is up to chance).
+dream and record part, the world was wrong (or the game is up to chance). A world of changes dreams
+once more with codes drawn at random (Δ-IRIS, figure 3).
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,12 +17,14 @@ from torch import Generator, Tensor
 
 from tokenworlds.core.protocols import World
 from tokenworlds.core.trees import map_tensors
-from tokenworlds.core.types import Recoded, Segment
+from tokenworlds.core.types import Carry, Dream, Recoded, Segment
 from tokenworlds.evaluation.player import Player
 from tokenworlds.replay.segments import Windows, gather
 from tokenworlds.replay.store import ReplayStore
 
 Frames = UInt8[np.ndarray, "B T H W C"]
+Step = Callable[[Carry, Tensor, Generator | None], tuple[Carry, Dream]]
+AT_RANDOM = "dream, codes at random"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +39,14 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Coded:
-    """Frames as codes hold them, and the codes on a grid, with -1 where it has places to spare."""
+    """Frames as codes hold them, and the codes on a grid, with -1 where it has places to spare.
+
+    `changed` says where a code is another than in the frame before.
+    """
 
     reconstruction: Frames
     tiles: Int[np.ndarray, "B T h w"]
+    changed: Bool[np.ndarray, "B T h w"]
     vocabulary: int
 
 
@@ -48,7 +55,8 @@ class DreamRows:
     """Frames by row and time; `dream` holds the real frames where nothing was dreamt.
 
     `dreamt_reward` is what the dream expected of the action of a step, not a number where the
-    dream had not begun. A world without a tokenizer has no codes to show.
+    dream had not begun. A world without a tokenizer has no codes to show, and few can draw theirs
+    at random.
     """
 
     real: Frames
@@ -57,11 +65,19 @@ class DreamRows:
     dreamt_reward: Float[np.ndarray, "B T"]
     stretches: tuple[Stretch, ...]
     coded: Coded | None = None
+    at_random: Frames | None = None
 
     @property
     def kinds(self) -> list[str]:
         """The lines of a picture, from above."""
-        return ["real", *(["reconstruction", "codes"] if self.coded else []), "dream"]
+        codes = ["reconstruction", "codes", "changed"] if self.coded else []
+        return ["real", *codes, *self.dreams]
+
+    @property
+    def dreams(self) -> dict[str, Frames]:
+        """The lines that are dreamt, with their frames."""
+        random = {} if self.at_random is None else {AT_RANDOM: self.at_random}
+        return {"dream": self.dream, **random}
 
 
 @torch.no_grad()
@@ -76,17 +92,20 @@ def dream_rows(
     context = segment.first.shape[1] - horizon
     if context < 1:
         raise ValueError(f"a horizon of {horizon} leaves nothing of {segment.first.shape[1]} steps")
-    real = segment.frame.cpu().numpy()
-    dream, reward = real.copy(), np.full(real.shape[:2], np.nan)
+    world = player.world
     stretches = tuple(find_stretches(segment.first & segment.mask, segment.mask, context))
-    for stretch in stretches:
-        frames, rewards = dream_stretch(player.world, segment, stretch, generator)
-        dream[stretch.row, stretch.dream : stretch.end] = to_bytes(frames)
-        reward[stretch.row, stretch.dream - 1 : stretch.end] = rewards.cpu().numpy()
-    recoded = player.world.recode(segment)
-    coded = lay_open(recoded) if recoded is not None else None
-    recorded = segment.reward.double().cpu().numpy()
-    return DreamRows(real, dream, recorded, reward, stretches, coded)
+    dream, dreamt_reward = dream_all(world, world.step, segment, stretches, generator)
+    guess: Step | None = getattr(world, "step_at_random", None)
+    recoded = world.recode(segment)
+    return DreamRows(
+        real=segment.frame.cpu().numpy(),
+        dream=dream,
+        reward=segment.reward.double().cpu().numpy(),
+        dreamt_reward=dreamt_reward,
+        stretches=stretches,
+        coded=None if recoded is None else lay_open(recoded, stretches),
+        at_random=guess and dream_all(world, guess, segment, stretches, generator)[0],
+    )
 
 
 def find_stretches(
@@ -104,8 +123,25 @@ def find_stretches(
                 begin = time
 
 
+def dream_all(
+    world: World,
+    step: Step,
+    segment: Segment,
+    stretches: tuple[Stretch, ...],
+    generator: Generator | None,
+) -> tuple[Frames, Float[np.ndarray, "B T"]]:
+    """The frames with each stretch dreamt step by step, and the rewards the dreams expect."""
+    frames = segment.frame.cpu().numpy().copy()
+    reward = np.full(frames.shape[:2], np.nan)
+    for stretch in stretches:
+        dreamt, rewards = dream_stretch(world, step, segment, stretch, generator)
+        frames[stretch.row, stretch.dream : stretch.end] = to_bytes(dreamt)
+        reward[stretch.row, stretch.dream - 1 : stretch.end] = rewards.cpu().numpy()
+    return frames, reward
+
+
 def dream_stretch(
-    world: World, segment: Segment, stretch: Stretch, generator: Generator | None
+    world: World, step: Step, segment: Segment, stretch: Stretch, generator: Generator | None
 ) -> tuple[Float[Tensor, "T C H W"], Float[Tensor, " t"]]:
     """The frames from `dream` on, and the reward of every action from the one before them."""
     given = cut(segment, stretch.row, stretch.begin, stretch.dream)
@@ -113,7 +149,7 @@ def dream_stretch(
     frames, rewards = [], []
     for time in range(stretch.dream - 1, stretch.end):
         action = segment.action[stretch.row : stretch.row + 1, time]
-        carry, dream = world.step(carry, action, generator)
+        carry, dream = step(carry, action, generator)
         rewards.append(dream.reward)
         frames.append(dream.frame)
     return torch.cat(frames)[:-1], torch.cat(rewards)
@@ -124,10 +160,23 @@ def cut(segment: Segment, row: int, begin: int, end: int) -> Segment:
     return map_tensors(lambda part: part[row : row + 1, begin:end], segment)
 
 
-def lay_open(recoded: Recoded) -> Coded:
+def lay_open(recoded: Recoded, stretches: tuple[Stretch, ...]) -> Coded:
     """What codes hold of a segment, as it is shown."""
     tiles = lay_out(recoded.index.cpu().numpy(), recoded.grid)
-    return Coded(to_bytes(recoded.frame), tiles, recoded.vocabulary)
+    changed = find_changed(tiles, stretches)
+    return Coded(to_bytes(recoded.frame), tiles, changed, recoded.vocabulary)
+
+
+def find_changed(
+    tiles: Int[np.ndarray, "B T h w"], stretches: tuple[Stretch, ...]
+) -> Bool[np.ndarray, "B T h w"]:
+    """Where a code differs from that of the frame before, if its episode has one with codes."""
+    changed = np.zeros(tiles.shape, np.bool_)
+    for stretch in stretches:
+        codes = tiles[stretch.row, stretch.begin : stretch.end]
+        differs = (codes[1:] != codes[:-1]) & (codes[:-1] >= 0)
+        changed[stretch.row, stretch.begin + 1 : stretch.end] = differs
+    return changed
 
 
 def lay_out(

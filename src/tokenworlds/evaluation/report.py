@@ -28,8 +28,10 @@ TELLING: Mapping[str, str] = {
 }
 DREAM_CAPTION = (
     "Above, what happened; below it, the same frames as their codes hold them, and the codes, a "
-    "colour for each. Last, the dream: from the frames marked as seen the world goes on by "
-    "itself under the recorded actions. An episode's opening cannot be foreseen, so it is seen."
+    "colour for each, then once more with those faint that the frame before has too. After them "
+    "the dream: from the frames marked as seen the world goes on by itself under the recorded "
+    "actions. An episode's opening cannot be foreseen, so it is seen. If there is one more line, "
+    "its codes were drawn at random: what still is as it should be does not hang on them."
 )
 
 

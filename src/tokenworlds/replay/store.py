@@ -135,10 +135,15 @@ class ReplayStore:
         """Verify a state and go back to it: steps written since are cut off."""
         self.verify(state)
         self._cut(extents(state))
-        self.length = state["length"]
-        self._reserve(self.length)
-        for stream in range(self.streams):
-            self._load(stream)
+        self._load_all(state["length"])
+
+    def look_back(self, state: Mapping[str, Any]) -> None:
+        """Verify a state and go back to it only to read: steps written since stay on disk.
+
+        The folder may be one that another process writes to.
+        """
+        self.verify(state)
+        self._load_all(state["length"])
 
     def clear(self) -> None:
         """Forget all steps, on disk too."""
@@ -190,6 +195,12 @@ class ReplayStore:
                 cut(path, files.get(name, Extent()).size)
         self._files = files
 
+    def _load_all(self, length: int) -> None:
+        self.length = length
+        self._reserve(length)
+        for stream in range(self.streams):
+            self._load(stream)
+
     def _load(self, stream: int) -> None:
         for begin in range(0, self.length, self.chunk):
             count = min(self.chunk, self.length - begin)
@@ -198,8 +209,9 @@ class ReplayStore:
             self._records[stream, begin : begin + count] = loaded
         if self.length:
             path = self.folder / file_name("frames", stream, self._last_chunk)
-            flat = np.fromfile(path, np.uint8)
-            self._tail[stream].reshape(-1)[: flat.size] = flat
+            tail = self._tail[stream, : self.length - self._last_chunk * self.chunk]
+            # The file may have grown since.
+            tail[:] = np.fromfile(path, np.uint8, tail.size).reshape(tail.shape)
 
 
 def file_name(kind: str, stream: int, chunk: int) -> str:

@@ -19,10 +19,12 @@ def anatomy(recipe: Recipe, env_name: str) -> dict[str, Any]:
     env.close()
     with telling_what_does_not_fit():
         player = build_player(recipe, shape, space)
-    path = discretisation(cast(nn.Module, player.world))
+    world = cast(nn.Module, player.world)
+    # Tokens in line are foreseen by the sequence model: there is no prior to count.
+    path = {"discretisation": discretisation(world)} if hasattr(world, "prior") else {}
     return {
         "env": spec.name,
         "frame": [shape.height, shape.width, shape.channels],
         "actions": {"size": space.size, "kind": "discrete" if space.discrete else "continuous"},
-        "parameters": {"discretisation": path, **parameter_tree(player)},
+        "parameters": {**path, **parameter_tree(player)},
     }

@@ -38,27 +38,42 @@ def report(folder: RunFolder, spec: RunSpec, player: Player, replay: ReplayStore
     )
 
 
-def dream(player: Player, replay: ReplayStore, seed: int) -> DreamRows | None:
-    """Some of the latest steps, and what the world dreams of them; None if there are too few."""
-    length = min(STEPS, replay.length)
+def dream(
+    player: Player,
+    replay: ReplayStore,
+    seed: int,
+    *,
+    count: int = ROWS,
+    horizon: int | None = None,
+) -> DreamRows | None:
+    """Some of the latest steps, and what the world dreams of them; None if there are too few.
+
+    A horizon that is asked for must fit into replay.
+    """
+    length = min(STEPS, replay.length) if horizon is None else SEEN + horizon
     if length <= SEEN:
         return None
     rng = numpy_generator(seed, "report")
-    segment = choose_segment(replay, count=ROWS, length=length, generator=rng)
+    segment = choose_segment(replay, count=count, length=length, generator=rng)
     generator = torch_generator(seed, "report", device=str(player.device))
     return dream_rows(player, segment, horizon=length - SEEN, generator=generator)
 
 
 def reopen_replay(folder: RunFolder, trained: Trained) -> ReplayStore | None:
-    """The replay that a checkpoint goes with; None if it is no longer there."""
+    """The replay that a checkpoint goes with, to be read; None if it is no longer there."""
+    try:
+        return look_back(folder, trained)
+    except DamagedReplay:
+        return None
+
+
+def look_back(folder: RunFolder, trained: Trained) -> ReplayStore:
+    """The replay that a checkpoint goes with; the run may go on writing to it meanwhile."""
     store = ReplayStore(
         folder.path / "replay",
         frame_shape=trained.frame_shape,
         action_space=trained.player.action_space,
         streams=trained.replay["layout"]["streams"],
     )
-    try:
-        store.restore(trained.replay)
-    except DamagedReplay:
-        return None
+    store.look_back(trained.replay)
     return store

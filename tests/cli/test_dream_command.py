@@ -1,0 +1,99 @@
+"""What a world makes of recorded play, written as the name of the file asks."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from tiny_runs import sentence
+
+from tokenworlds.cli import main
+
+LINES = ["real", "reconstruction", "codes", "changed", "dream"]
+
+
+@pytest.fixture
+def run(finished: Path) -> Path:
+    """A run of one's own."""
+    return Path(shutil.copytree(finished, "run"))
+
+
+def told_off(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """What is said to a mistake."""
+    assert main(["dream", *words]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    return sentence(captured.err)
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_an_animation_goes_into_the_folder_of_the_run_and_changes_nothing_else(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps = run / "replay" / "stream-000" / "steps-000000.bin"
+    steps.write_bytes(steps.read_bytes() + b"what a run that goes on has written since")
+    before = contents(run)
+    assert main(["dream", str(run)]) == 0
+    out = capsys.readouterr().out
+    assert f"rows    {'; '.join(LINES)}\nfile    run/dream.webp\n" == out
+    after = contents(run)
+    with Image.open(run / "dream.webp") as animation:
+        assert (animation.format, animation.n_frames) == ("WEBP", 14)  # type: ignore[attr-defined]
+    del after[run / "dream.webp"]
+    assert after == before
+
+
+def test_the_name_says_what_is_written_and_options_how_much(
+    finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["dream", str(finished), "--horizon", "3", "--json", "--out"]
+    assert main([*words, "a.gif"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"out": "a.gif", "rows": LINES, "frames": 5}
+    assert main([*words, "one.PNG", "--count", "1"]) == 0
+    assert main([*words, "three.png", "--count", "3"]) == 0
+    with Image.open("a.gif") as animation:
+        assert (animation.format, animation.n_frames) == ("GIF", 5)  # type: ignore[attr-defined]
+    with Image.open("one.PNG") as one, Image.open("three.png") as three:
+        assert (one.format, one.width) == ("PNG", three.width)
+        assert 2 * one.height < three.height
+
+
+def test_the_seed_decides_what_is_shown(finished: Path) -> None:
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        words = ["dream", str(finished), "--horizon", "2", "--count", "1", "--out", f"{name}.png"]
+        assert main([*words, "--seed", str(seed)]) == 0
+    same, other, third = (Path(f"{name}.png").read_bytes() for name in "abc")
+    assert same == other != third
+
+
+def test_a_file_that_cannot_be_written_is_named(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("taken.gif").mkdir()
+    for out, said in (
+        ("dream.mp4", "its name must end in one of .gif, .png, .webp"),
+        ("dream", "its name must end in one of .gif, .png, .webp"),
+        ("no/dream.gif", "there is no folder no"),
+        ("taken.gif", "it is a folder"),
+    ):
+        assert told_off([str(finished), "--out", out], capsys) == f"cannot write to {out}: {said}"
+    assert [path.name for path in tmp_path.iterdir()] == ["taken.gif"]
+
+
+def test_a_run_without_play_or_player_is_named(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = told_off([str(run), "--horizon", "1000"], capsys)
+    assert "1002 steps does not fit: each of the 2 streams in replay holds 32" in said
+    shutil.rmtree(run / "replay")
+    said = told_off([str(run)], capsys)
+    assert said.startswith("run holds no play to dream of: run/replay/stream-000/")
+    assert said.endswith("the file is missing")
+    shutil.rmtree(run / "checkpoints")
+    said = told_off([str(run)], capsys)
+    assert said == "run holds no checkpoint that verifies: none was written yet"
+    assert not (run / "dream.webp").exists()

@@ -1,0 +1,280 @@
+"""IRIS and Δ-IRIS against the numbers of the papers' released code."""
+
+from collections.abc import Mapping
+from functools import reduce
+from typing import Any
+
+import pytest
+import torch
+
+from tokenworlds.core.types import ActionSpace, FrameShape
+from tokenworlds.evaluation.player import Player
+from tokenworlds.heads.sign_reward import SignReward
+from tokenworlds.heads.two_hot_reward import TwoHotReward
+from tokenworlds.nets.optimisers import linear_weights
+from tokenworlds.recipes.catalogue import RECIPES, load
+from tokenworlds.training.anatomy import anatomy
+from tokenworlds.training.job import build_player
+from tokenworlds.training.parameters import count
+from tokenworlds.training.recipe import Recipe, build_schedule
+from tokenworlds.training.rehearsal import rehearse
+
+PARTS = ("tokenizer", "world", "behaviour")
+ATARI, CRAFTER = "atari:Seaquest", "crafter"
+TOKENS = ("iris", "iris-64", "delta-iris", "delta-iris-no-image-tokens")
+
+# Counted in the released networks: trainable parameters, those of IRIS without LPIPS, and those
+# that decay.
+COUNTS = {
+    ("iris", ATARI, 18): (4_027_523, 8_451_077, 3_225_139),
+    ("delta-iris", ATARI, 18): (4_126_643, 3_580_841, 3_615_427),
+    ("delta-iris", CRAFTER, 17): (5_409_611, 11_948_457, 3_745_216),
+}
+DECAYED = {
+    ("iris", ATARI, 18): (0, 8_193_280, 0),
+    ("delta-iris", ATARI, 18): (0, 2_819_328, 0),
+    ("delta-iris", CRAFTER, 17): (131_072, 10_879_488, 0),
+}
+EPOCHS = {
+    ("iris", ATARI): (600, 100_000, (119_000, 115_000, 110_000)),
+    ("delta-iris", ATARI): (600, 100_000, (119_000, 66_000, 105_000)),
+    ("delta-iris", CRAFTER): (1_000, 10_000_000, (504_500, 502_000, 500_000)),
+}
+IRIS: Mapping[str, Any] = {
+    "streams": 1,
+    "resolution": 64,
+    "world.context": 0,
+    "world.tokenizer.width": 64,
+    "world.tokenizer.levels": 5,
+    "world.tokenizer.blocks": 2,
+    "world.tokenizer.attention": (16, 8),
+    "world.tokenizer.codes": 512,
+    "world.tokenizer.code_width": 512,
+    "world.sequence.layers": 10,
+    "world.sequence.heads": 4,
+    "world.sequence.width": 256,
+    "world.sequence.dropout": 0.1,
+    "world.sequence.positions": 340,
+    "world.draws_reward": True,
+    "behaviour.burn_in": 20,
+    "behaviour.discount": 0.995,
+    "behaviour.trace": 0.95,
+    "behaviour.value": "scalar",
+    "behaviour.recurrent": 512,
+    "behaviour.target_decay": None,
+    "behaviour.encoder.filters": (32, 32, 64, 64),
+    "learning.tokenizer.batch": 256,
+    "learning.tokenizer.length": 1,
+    "learning.world.batch": 64,
+    "learning.world.length": 20,
+    "learning.behaviour.batch": 64,
+    "learning.behaviour.length": 21,
+    "learning.behaviour.scales.entropy": 0.001,
+    "sampler.exponent": 0.0,
+    "collection.temperature": 1.0,
+    "collection.random_share": 0.01,
+    "schedule.random_first": False,
+    "evaluation.every": 5 * 200,
+    "evaluation.episodes": 16,
+    "evaluation.final_episodes": 100,
+    "evaluation.temperature": 0.5,
+}
+# What is the same in both of Δ-IRIS's benchmarks.
+DELTA: Mapping[str, Any] = {
+    "resolution": 64,
+    "world.context": 5,
+    "world.with_image_tokens": True,
+    "world.tokenizer.encoder.width": 64,
+    "world.tokenizer.encoder.latent": 64,
+    "world.tokenizer.encoder.multipliers": (1, 1, 2, 2, 4),
+    "world.tokenizer.encoder.halvings": (True, False, True, True, False),
+    "world.tokenizer.action_channels": 4,
+    "world.tokenizer.grid": 2,
+    "world.tokenizer.codebook.codes": 1024,
+    "world.tokenizer.codebook.width": 64,
+    "world.tokenizer.codebook.decay": 0.99,
+    "world.tokenizer.codebook.usage_decay": 0.98,
+    "world.sequence.layers": 3,
+    "world.sequence.dropout": 0.0,
+    "world.image.width": 32,
+    "behaviour.burn_in": 5,
+    "behaviour.trace": 0.95,
+    "behaviour.recurrent": 512,
+    "behaviour.critic_scale": 0.0,
+    "behaviour.target_decay": 0.995,
+    "behaviour.encoder.layers.width": 32,
+    "behaviour.encoder.layers.latent": 16,
+    "learning.tokenizer.length": 21,
+    "learning.tokenizer.scales.l1": 0.1,
+    "learning.tokenizer.scales.l2": 1.0,
+    "learning.tokenizer.scales.max_pixel": 0.01,
+    "learning.tokenizer.scales.commitment": 0.02,
+    "learning.world.scales.reward": 1.0,
+    "learning.behaviour.length": 6,
+    "schedule.random_first": True,
+    "collection.temperature": 1.0,
+    "collection.random_share": 0.01,
+    "evaluation.temperature": 1.0,
+}
+# Where they differ: Atari, Crafter.
+DIFFERENT: Mapping[str, tuple[Any, Any]] = {
+    "steps": (100_000, 10_000_000),
+    "streams": (1, 16),
+    "world.tokenizer.past.width": (32, 64),
+    "world.tokenizer.past.latent": (16, 8),
+    "world.tokenizer.codebook.revivals": (400, 0),
+    "world.sequence.heads": (4, 8),
+    "world.sequence.width": (256, 512),
+    "world.sequence.positions": (6 * 26, 6 * 21),
+    "world.image.latent": (4, 8),
+    "world.reward": (SignReward.Config(), TwoHotReward.Config(bins=255)),
+    "world.draws_reward": (True, False),
+    "behaviour.horizon": (20, 15),
+    "behaviour.discount": (0.995, 0.997),
+    "behaviour.value": ("scalar", "two-hot"),
+    "learning.tokenizer.batch": (16, 32),
+    "learning.tokenizer.optimiser.decay": (0.0, 0.01),
+    "learning.world.batch": (64, 32),
+    "learning.world.length": (26, 21),
+    "learning.world.scales.tokens": (0.1, 1.0),
+    "learning.world.scales.ending": (0.1, 1.0),
+    "learning.behaviour.batch": (64, 86),
+    "learning.behaviour.scales.entropy": (0.002, 0.001),
+    "sampler.exponent": (1.0, 5.0),
+    "sampler.count_after": (2_000, 100_000),
+    "schedule.steps": (200, 10_000),
+    "schedule.first_steps": (2_000, 100_000),
+    "evaluation.every": (25 * 200, 50 * 10_000),
+    "evaluation.episodes": (32, 64),
+    "evaluation.final_episodes": (100, 256),
+}
+
+
+def recipe(name: str, env: str | None = None, size: str = "paper") -> Recipe:
+    return load(name, size, env).recipe
+
+
+def at(found: Any, path: str) -> Any:
+    """The value at a dotted path."""
+
+    def descend(value: Any, name: str) -> Any:
+        return value[name] if isinstance(value, Mapping) else getattr(value, name)
+
+    return reduce(descend, path.split("."), found)
+
+
+def player(found: Recipe, space: ActionSpace) -> Player:
+    torch.manual_seed(0)
+    return build_player(found, FrameShape(found.resolution, found.resolution), space)
+
+
+@pytest.mark.parametrize("case", COUNTS)
+def test_parameters(case: tuple[str, str, int]) -> None:
+    name, env, actions = case
+    found = recipe(name, env)
+    parts = player(found, ActionSpace(actions)).parts(None)
+    assert tuple(count(parts[part].module) for part in PARTS) == COUNTS[case]
+    decayed = []
+    for part in PARTS:
+        named = dict(parts[part].module.named_parameters())
+        kept = (
+            linear_weights(parts[part].module)
+            if at(found.learning, f"{part}.optimiser.decay")
+            else ()
+        )
+        decayed.append(sum(named[weight].numel() for weight in kept))
+    assert tuple(decayed) == DECAYED[case]
+
+
+@pytest.mark.parametrize("case", EPOCHS)
+def test_updates(case: tuple[str, str]) -> None:
+    epochs, steps, updates = EPOCHS[case]
+    schedule: Any = build_schedule(recipe(*case))
+    assert schedule.epochs == epochs
+    assert schedule.goal.steps == steps
+    assert tuple(schedule.goal.updates[part] for part in PARTS) == updates
+
+
+def test_the_numbers_of_iris() -> None:
+    found = recipe("iris", ATARI)
+    assert {path: at(found, path) for path in IRIS} == IRIS
+    scales = [scale for part in PARTS[:2] for scale in found.learning[part].scales.values()]
+    assert set(scales) == {1.0}
+
+
+@pytest.mark.parametrize(("env", "column"), [(ATARI, 0), (CRAFTER, 1)])
+def test_the_numbers_of_delta_iris(env: str, column: int) -> None:
+    found = recipe("delta-iris", env)
+    assert {path: at(found, path) for path in DELTA} == DELTA
+    expected = {path: values[column] for path, values in DIFFERENT.items()}
+    assert {path: at(found, path) for path in DIFFERENT} == expected
+
+
+@pytest.mark.parametrize("case", EPOCHS)
+def test_how_all_of_them_learn(case: tuple[str, str]) -> None:
+    """Adam, 1e-4, gradients of length 10; only the tokenizer and the world ever decay."""
+    for part, learning in recipe(*case).learning.items():
+        optimiser = learning.optimiser
+        assert (optimiser.kind, optimiser.rate, optimiser.clip) == ("adam", 1e-4, 10.0)
+        assert (optimiser.betas, optimiser.epsilon, optimiser.warm_up) == ((0.9, 0.999), 1e-8, 0)
+        if part != "tokenizer":
+            assert optimiser.decay == (0.01 if part == "world" else 0.0)
+
+
+@pytest.mark.parametrize("case", EPOCHS)
+def test_positions_hold_what_is_learned_and_what_is_dreamt(case: tuple[str, str]) -> None:
+    """Exactly: a segment fills them, and no dream drops its past."""
+    found: Any = recipe(*case)
+    # The last frame of a dream is read up to its last token, or as one I-token.
+    block, frame = (17, 16) if case[0] == "iris" else (6, 1)
+    positions = found.world.sequence.positions
+    assert positions == found.learning["world"].length * block
+    assert positions >= (found.world.context + found.behaviour.horizon) * block + frame
+
+
+def test_other_environments_keep_the_numbers_of_atari() -> None:
+    assert recipe("iris", CRAFTER) == recipe("iris", ATARI)
+    assert recipe("delta-iris", "dmc:walker-walk") == recipe("delta-iris", ATARI)
+
+
+def test_the_ablations() -> None:
+    found: Any = recipe("iris-64")
+    world: Any = player(found, ActionSpace(3)).world
+    assert world.tokens == 64
+    assert found.world.sequence.positions == 20 * 65
+    found = recipe("delta-iris-no-image-tokens", CRAFTER)
+    assert not found.world.with_image_tokens
+    assert found.steps == 10_000_000
+
+
+@pytest.mark.parametrize("name", TOKENS)
+@pytest.mark.parametrize("space", [ActionSpace(5), ActionSpace(3, discrete=False)])
+@pytest.mark.parametrize("env", ["catch", "crafter"])
+def test_every_token_recipe_runs(name: str, space: ActionSpace, env: str) -> None:
+    """Acting and every loss, in small."""
+    found = recipe(name, env, "nano")
+    shape = FrameShape(found.resolution, found.resolution)
+    built = player(found, space)
+    rehearse(built, found, shape)
+    frame = torch.zeros(2, shape.height, shape.width, 3, dtype=torch.uint8)
+    generator = torch.Generator().manual_seed(0)
+    first = torch.ones(2, dtype=torch.bool)
+    action, _ = built.act(frame, first, built.initial(2), generator)
+    assert action.shape == space.zeros(2).shape
+
+
+@pytest.mark.parametrize("name", ["iris", "delta-iris"])
+def test_the_middle_size_runs(name: str) -> None:
+    found = recipe(name, CRAFTER, "small")
+    rehearse(player(found, ActionSpace(17)), found, FrameShape(64, 64))
+
+
+def test_no_token_recipe_is_left_out() -> None:
+    assert {name for name in RECIPES if "tokenizer" in RECIPES[name]().learning} == set(TOKENS)
+
+
+def test_anatomy_has_no_discretisation_path_to_count() -> None:
+    """Tokens in line have no prior of their own."""
+    found = anatomy(recipe("iris", "catch", "nano"), "catch")
+    assert "discretisation" not in found["parameters"]
+    assert found["parameters"]["total"] > 0
