@@ -84,17 +84,17 @@ def insist_that_all_learn(recipe: Recipe) -> None:
             raise UserError(f"the schedule says nothing of the updates of {name!r}")
 
 
-def blank_segment(player: Player, shape: FrameShape, batch: int = 1) -> Segment:
-    """Two steps of each stream in which nothing is seen and nothing happens."""
-    two, device = (batch, 2), player.device
-    nothing = torch.zeros(two, dtype=torch.bool, device=device)
+def blank_segment(player: Player, shape: FrameShape, batch: int = 1, steps: int = 2) -> Segment:
+    """Steps in which nothing is seen and nothing happens."""
+    lead, device = (batch, steps), player.device
+    nothing = torch.zeros(lead, dtype=torch.bool, device=device)
     return Segment(
         frame=torch.zeros(
-            (*two, shape.height, shape.width, shape.channels), dtype=torch.uint8, device=device
+            (*lead, shape.height, shape.width, shape.channels), dtype=torch.uint8, device=device
         ),
         first=nothing,
-        action=player.action_space.zeros(*two, device=device),
-        reward=torch.zeros(two, device=device),
+        action=player.action_space.zeros(*lead, device=device),
+        reward=torch.zeros(lead, device=device),
         ending=nothing,
         cutoff=nothing,
         mask=~nothing,
