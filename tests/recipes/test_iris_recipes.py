@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 import torch
+from iris_numbers import DELTA, DIFFERENT, IRIS
 
 from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.evaluation.player import Player
-from tokenworlds.heads.sign_reward import SignReward
-from tokenworlds.heads.two_hot_reward import TwoHotReward
 from tokenworlds.nets.optimisers import linear_weights
 from tokenworlds.recipes.catalogue import RECIPES, load
 from tokenworlds.training.anatomy import anatomy
@@ -39,114 +38,6 @@ EPOCHS = {
     ("iris", ATARI): (600, 100_000, (119_000, 115_000, 110_000)),
     ("delta-iris", ATARI): (600, 100_000, (119_000, 66_000, 105_000)),
     ("delta-iris", CRAFTER): (1_000, 10_000_000, (504_500, 502_000, 500_000)),
-}
-IRIS: Mapping[str, Any] = {
-    "streams": 1,
-    "resolution": 64,
-    "world.context": 0,
-    "world.tokenizer.width": 64,
-    "world.tokenizer.levels": 5,
-    "world.tokenizer.blocks": 2,
-    "world.tokenizer.attention": (16, 8),
-    "world.tokenizer.codes": 512,
-    "world.tokenizer.code_width": 512,
-    "world.sequence.layers": 10,
-    "world.sequence.heads": 4,
-    "world.sequence.width": 256,
-    "world.sequence.dropout": 0.1,
-    "world.sequence.positions": 340,
-    "world.draws_reward": True,
-    "behaviour.burn_in": 20,
-    "behaviour.discount": 0.995,
-    "behaviour.trace": 0.95,
-    "behaviour.value": "scalar",
-    "behaviour.recurrent": 512,
-    "behaviour.target_decay": None,
-    "behaviour.encoder.filters": (32, 32, 64, 64),
-    "learning.tokenizer.batch": 256,
-    "learning.tokenizer.length": 1,
-    "learning.world.batch": 64,
-    "learning.world.length": 20,
-    "learning.behaviour.batch": 64,
-    "learning.behaviour.length": 21,
-    "learning.behaviour.scales.entropy": 0.001,
-    "sampler.exponent": 0.0,
-    "collection.temperature": 1.0,
-    "collection.random_share": 0.01,
-    "schedule.random_first": False,
-    "evaluation.every": 5 * 200,
-    "evaluation.episodes": 16,
-    "evaluation.final_episodes": 100,
-    "evaluation.temperature": 0.5,
-}
-# What is the same in both of Δ-IRIS's benchmarks.
-DELTA: Mapping[str, Any] = {
-    "resolution": 64,
-    "world.context": 5,
-    "world.with_image_tokens": True,
-    "world.tokenizer.encoder.width": 64,
-    "world.tokenizer.encoder.latent": 64,
-    "world.tokenizer.encoder.multipliers": (1, 1, 2, 2, 4),
-    "world.tokenizer.encoder.halvings": (True, False, True, True, False),
-    "world.tokenizer.action_channels": 4,
-    "world.tokenizer.grid": 2,
-    "world.tokenizer.codebook.codes": 1024,
-    "world.tokenizer.codebook.width": 64,
-    "world.tokenizer.codebook.decay": 0.99,
-    "world.tokenizer.codebook.usage_decay": 0.98,
-    "world.sequence.layers": 3,
-    "world.sequence.dropout": 0.0,
-    "world.image.width": 32,
-    "behaviour.burn_in": 5,
-    "behaviour.trace": 0.95,
-    "behaviour.recurrent": 512,
-    "behaviour.critic_scale": 0.0,
-    "behaviour.target_decay": 0.995,
-    "behaviour.encoder.layers.width": 32,
-    "behaviour.encoder.layers.latent": 16,
-    "learning.tokenizer.length": 21,
-    "learning.tokenizer.scales.l1": 0.1,
-    "learning.tokenizer.scales.l2": 1.0,
-    "learning.tokenizer.scales.max_pixel": 0.01,
-    "learning.tokenizer.scales.commitment": 0.02,
-    "learning.world.scales.reward": 1.0,
-    "learning.behaviour.length": 6,
-    "schedule.random_first": True,
-    "collection.temperature": 1.0,
-    "collection.random_share": 0.01,
-    "evaluation.temperature": 1.0,
-}
-# Where they differ: Atari, Crafter.
-DIFFERENT: Mapping[str, tuple[Any, Any]] = {
-    "steps": (100_000, 10_000_000),
-    "streams": (1, 16),
-    "world.tokenizer.past.width": (32, 64),
-    "world.tokenizer.past.latent": (16, 8),
-    "world.tokenizer.codebook.revivals": (400, 0),
-    "world.sequence.heads": (4, 8),
-    "world.sequence.width": (256, 512),
-    "world.sequence.positions": (6 * 26, 6 * 21),
-    "world.image.latent": (4, 8),
-    "world.reward": (SignReward.Config(), TwoHotReward.Config(bins=255)),
-    "world.draws_reward": (True, False),
-    "behaviour.horizon": (20, 15),
-    "behaviour.discount": (0.995, 0.997),
-    "behaviour.value": ("scalar", "two-hot"),
-    "learning.tokenizer.batch": (16, 32),
-    "learning.tokenizer.optimiser.decay": (0.0, 0.01),
-    "learning.world.batch": (64, 32),
-    "learning.world.length": (26, 21),
-    "learning.world.scales.tokens": (0.1, 1.0),
-    "learning.world.scales.ending": (0.1, 1.0),
-    "learning.behaviour.batch": (64, 86),
-    "learning.behaviour.scales.entropy": (0.002, 0.001),
-    "sampler.exponent": (1.0, 5.0),
-    "sampler.count_after": (2_000, 100_000),
-    "schedule.steps": (200, 10_000),
-    "schedule.first_steps": (2_000, 100_000),
-    "evaluation.every": (25 * 200, 50 * 10_000),
-    "evaluation.episodes": (32, 64),
-    "evaluation.final_episodes": (100, 256),
 }
 
 

@@ -89,8 +89,8 @@ def draw_name(
 ) -> None:
     """The name of a line, at its left."""
     place = (layout.left - layout.text, middle)
-    look = {"font": font(layout.text), "fill": theme.text, "anchor": "rm", "align": "right"}
-    pen.text(place, label(name), **look)
+    letters = font(layout.text)
+    pen.text(place, label(name), font=letters, fill=theme.text, anchor="rm", align="right")
 
 
 def draw_rewards(
