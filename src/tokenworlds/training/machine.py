@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-PACKAGES = ("tokenworlds", "torch", "numpy", "gymnasium", "ale-py", "MinAtar")
+ENVIRONMENTS = ("gymnasium", "ale-py", "MinAtar", "crafter", "dm-control", "mujoco")
+PACKAGES = ("tokenworlds", "torch", "numpy", *ENVIRONMENTS)
 
 
 def describe_machine() -> dict[str, Any]:
