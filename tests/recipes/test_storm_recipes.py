@@ -7,10 +7,10 @@ import torch
 
 from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.evaluation.player import Player
-from tokenworlds.recipes.catalogue import RECIPES, load
+from tokenworlds.recipes.catalogue import RECIPES, SIZES, load
 from tokenworlds.training.job import build_player
 from tokenworlds.training.parameters import count, parameter_tree
-from tokenworlds.training.rehearsal import rehearse
+from tokenworlds.training.rehearsal import insist_that_segments_fit, rehearse
 
 # Counted from the released networks; GIT-STORM without STORM's prior, which it leaves unused.
 WORLDS = {
@@ -82,6 +82,13 @@ def test_every_latent_recipe_runs_on_continuous_actions(name: str) -> None:
     action, _ = built.act(frame, torch.ones(2, dtype=torch.bool), carry, generator)
     assert action.shape == (2, 3)
     assert action.abs().max() <= 1
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", LATENT)
+def test_first_updates_find_steps_enough(name: str, size: str) -> None:
+    for env in ("dmc:walker-walk", "steer", "atari:Pong"):
+        insist_that_segments_fit(load(name, size, env).recipe)
 
 
 def test_control_is_learned_as_in_the_paper() -> None:

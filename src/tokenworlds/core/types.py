@@ -146,7 +146,7 @@ class Losses:
     """Named loss terms, unreduced over batch and time, each with the mask of steps that count.
 
     `after` holds what must follow the optimiser's step (moving averages); computing losses
-    changes nothing.
+    changes nothing but the running statistics of batch norms.
     """
 
     terms: Mapping[str, Float[Tensor, "B T"]]

@@ -55,8 +55,8 @@ class Steer(Game):
 
     def advance(self, action: NDArray[Any]) -> EnvStep:
         """Move the dot; walls stop it."""
-        before = self._gap()
-        self._dot = float(np.clip(self._dot + SPEED * float(action[0]), -EDGE, EDGE))
+        before, velocity = self._gap(), float(np.clip(action[0], -1, 1))
+        self._dot = float(np.clip(self._dot + SPEED * velocity, -EDGE, EDGE))
         reward = (before - self._gap()) / SPEED
         return EnvStep(self._draw(), reward, ending=False, cutoff=False, over=False)
 

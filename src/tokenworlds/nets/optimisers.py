@@ -69,7 +69,7 @@ class Optimiser(Component):
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Optimiser"]):
         """Choices; `rates` gives parameters whose name begins with a key a rate of their own.
-        `decay` (AdamW's) pulls the weights of linear layers to zero, and nothing else."""
+        `decay` (AdamW's) pulls the weights of `nn.Linear` layers to zero, and nothing else."""
 
         kind: Literal["laprop", "adam"] = "laprop"
         rate: float = 4e-5

@@ -20,6 +20,7 @@ from tokenworlds.priors.bidirectional import Bidirectional
 from tokenworlds.priors.masking import hide, partition
 
 DEVIATION = 0.02
+"""Of the first embeddings, as published."""
 BLOCK = 2**17
 """Numbers in a layer's input when a CPU computes it: few enough for what is made of them to stay in
 the cache, and enough to keep it busy."""
@@ -31,8 +32,9 @@ class MaskGIT(nn.Module, Component):
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["MaskGIT"]):
         """Choices. A frame is drawn in `draft` rounds, then `repetitions` times anew in `revise`
-        rounds. `conditioning` gives each site its slice of the history, or the whole of it.
-        `weighting` makes the masked sites count as a frame, or (the released code) as they are."""
+        rounds; a revision in one round makes void what came before it. `conditioning` gives each
+        site its slice of the history, or the whole of it. `weighting` makes the masked sites count
+        as a frame, or (the released code) as they are."""
 
         embedding: int = 128
         layers: int = 4

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import cast
 
 from tokenworlds.core.config import variant
 from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.envs.catalogue import canonical
 from tokenworlds.recipes import iris, sizes, step_vq, storm, token_sizes
 from tokenworlds.training.recipe import Recipe
+from tokenworlds.training.schedule import Interleaved
 from tokenworlds.worlds.delta_iris import DeltaIris
 from tokenworlds.worlds.iris import Iris
 
@@ -72,10 +74,18 @@ def load(name: str, size: str, env: str | None = None) -> Found:
 def for_benchmark(recipe: Recipe, family: str) -> Recipe:
     """The numbers of a paper for the environments of a family, where they are others."""
     if family == "dmc" and not is_of_tokens(recipe):
-        return variant(recipe, storm.CONTROL)
+        return with_room(variant(recipe, storm.CONTROL))
     if family == "crafter" and isinstance(recipe.world, DeltaIris.Config):
         return variant(recipe, iris.CRAFTER)
     return recipe
+
+
+def with_room(recipe: Recipe) -> Recipe:
+    """A warm-up that leaves each stream steps enough for the first update."""
+    schedule = cast(Interleaved.Config, recipe.schedule)
+    longest = max(learning.length for learning in recipe.learning.values())
+    warm_up = max(schedule.warm_up, recipe.streams * longest)
+    return variant(recipe, {"schedule.warm_up": warm_up})
 
 
 def is_of_tokens(recipe: Recipe) -> bool:

@@ -10,7 +10,7 @@ from tokenworlds.training.recipe import Learning
 
 
 class NonFiniteLoss(ArithmeticError):
-    """A loss or gradient that is not a number; raised before anything was changed."""
+    """A loss or gradient that is not a number; raised before any weight was changed."""
 
 
 class Learner:
@@ -26,6 +26,12 @@ class Learner:
     def update(self, segment: Segment) -> dict[str, Tensor]:
         """One step of the optimiser, then of the moving averages."""
         self.module.train()
+        try:
+            return self._learn(segment)
+        finally:
+            self.module.eval()
+
+    def _learn(self, segment: Segment) -> dict[str, Tensor]:
         losses = self._losses(segment)
         means = losses.means()
         total = losses.total(self.learning.scales)
@@ -36,7 +42,6 @@ class Learner:
             raise NonFiniteLoss(f"update {self._number} of {self.name}: {error}") from error
         for follow in losses.after:
             follow()
-        self.module.eval()
         return self._metrics(means, total, norm, losses.metrics)
 
     @property

@@ -38,11 +38,15 @@ from tokenworlds.worlds.recent import Recent
 
 @dataclass(frozen=True, slots=True)
 class LatentCarry:
-    """Where the world stands: history, the codes in front of it, and what was seen of late."""
+    """Where the world stands: history, the codes in front of it, and what was seen of late.
+
+    `shown` are the codes that a behaviour reads: the same, unless it acts on predictions.
+    """
 
     sequence: Carry
     history: Float[Tensor, "B D"]
     index: Int[Tensor, "B K"]
+    shown: Int[Tensor, "B K"]
     first: Bool[Tensor, " B"]
     recent: Recent | None
 
@@ -66,8 +70,9 @@ class Latent(nn.Module, Component):
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Latent"]):
         """Choices. `memory` is how many real steps are looked back on when acting (0: all of the
-        episode, carried along). `acts_on="prediction"` is the habit of DRAMA's code, which never
-        encodes the frame in front of it. `detach` keeps dynamics losses out of the tokenizer."""
+        episode, carried along). `acts_on="prediction"` is the habit of DRAMA's and STORM's code,
+        which act on the codes foreseen for the frame in front of them. `detach` keeps dynamics
+        losses out of the tokenizer."""
 
         tokenizer: ConfigOf[Tokenizer]
         sequence: ConfigOf[SequenceModel[Any]]
@@ -146,11 +151,11 @@ class Latent(nn.Module, Component):
         """Move on by the last codes and the action, then look at the frame."""
         carry = self._remember(carry or self._blank(len(frame)), self.action_space.encode(action))
         carry = self._forget(carry, reset)
-        index = self.tokenizer.encode(to_frames(frame)).index
+        shown = index = self.tokenizer.encode(to_frames(frame)).index
         if self.config.acts_on == "prediction":
             foreseen = self.prior.sample(carry.history, generator)
-            index = torch.where(reset.unsqueeze(-1), index, foreseen)
-        return replace(carry, index=index, first=reset)
+            shown = torch.where(reset.unsqueeze(-1), index, foreseen)
+        return replace(carry, index=index, shown=shown, first=reset)
 
     def _remember(self, carry: LatentCarry, action: Float[Tensor, "B A"]) -> LatentCarry:
         """h_t: by one recurrent step, or by reading the recent steps anew."""
@@ -177,10 +182,12 @@ class Latent(nn.Module, Component):
     def _blank(self, batch: int) -> LatentCarry:
         device = next(self.parameters()).device
         tokens, memory = self.tokenizer.tokens, self.config.memory
+        nothing = torch.zeros(batch, tokens, dtype=torch.long, device=device)
         return LatentCarry(
             sequence=self.sequence.initial(batch, memory or None),
             history=torch.zeros(batch, self.sequence.width, device=device),
-            index=torch.zeros(batch, tokens, dtype=torch.long, device=device),
+            index=nothing,
+            shown=nothing,
             first=torch.ones(batch, dtype=torch.bool, device=device),
             recent=Recent.blank(batch, memory, tokens, self.action_space.size, device)
             if memory
@@ -201,7 +208,8 @@ class Latent(nn.Module, Component):
             opens = segment.first[:, -1]
             sequence = where_rows(opens, sequence, read_carry)
             history = read[:, -1].masked_fill(opens.unsqueeze(-1), 0.0)
-        return LatentCarry(sequence, history, index[:, -1], segment.first[:, -1], None)
+        last = index[:, -1]
+        return LatentCarry(sequence, history, last, last, segment.first[:, -1], None)
 
     @torch.no_grad()
     def step(
@@ -210,17 +218,17 @@ class Latent(nn.Module, Component):
         """Imagine what comes of an action; nothing is decoded unless asked for."""
         carry = self._advance(carry, self.action_space.encode(action))
         index = self.prior.sample(carry.history, generator)
-        carry = replace(carry, index=index, first=torch.zeros_like(carry.first))
+        carry = replace(carry, index=index, shown=index, first=torch.zeros_like(carry.first))
         view = self.view(carry)
         reward, ending = self.reward(carry.history).mean, self.ending(carry.history).mean
         return carry, Dream(lambda: view.feature, reward, ending, view.decode)
 
     def view(self, carry: LatentCarry) -> LatentView:
         """Codes as one-hots, beside the history."""
-        hard = functional.one_hot(carry.index, self.tokenizer.vocabulary).to(carry.history.dtype)
+        hard = functional.one_hot(carry.shown, self.tokenizer.vocabulary).to(carry.history.dtype)
         feature = torch.cat([rearrange(hard, "b k v -> b (k v)"), carry.history], dim=-1)
         return LatentView(
-            feature, lambda: self.tokenizer.decode(self.tokenizer.look_up(carry.index))
+            feature, lambda: self.tokenizer.decode(self.tokenizer.look_up(carry.shown))
         )
 
     @torch.no_grad()
