@@ -40,15 +40,15 @@ from tokenworlds.worlds.recent import Recent
 class LatentCarry:
     """Where the world stands: history, the codes in front of it, and what was seen of late.
 
-    `shown` are the codes that a behaviour reads: the same, unless it acts on predictions.
+    `shown` are the codes that a behaviour is to read instead, if it acts on predictions.
     """
 
     sequence: Carry
     history: Float[Tensor, "B D"]
     index: Int[Tensor, "B K"]
-    shown: Int[Tensor, "B K"]
     first: Bool[Tensor, " B"]
     recent: Recent | None
+    shown: Int[Tensor, "B K"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class Latent(nn.Module, Component):
         """Move on by the last codes and the action, then look at the frame."""
         carry = self._remember(carry or self._blank(len(frame)), self.action_space.encode(action))
         carry = self._forget(carry, reset)
-        shown = index = self.tokenizer.encode(to_frames(frame)).index
+        index, shown = self.tokenizer.encode(to_frames(frame)).index, None
         if self.config.acts_on == "prediction":
             foreseen = self.prior.sample(carry.history, generator)
             shown = torch.where(reset.unsqueeze(-1), index, foreseen)
@@ -182,12 +182,10 @@ class Latent(nn.Module, Component):
     def _blank(self, batch: int) -> LatentCarry:
         device = next(self.parameters()).device
         tokens, memory = self.tokenizer.tokens, self.config.memory
-        nothing = torch.zeros(batch, tokens, dtype=torch.long, device=device)
         return LatentCarry(
             sequence=self.sequence.initial(batch, memory or None),
             history=torch.zeros(batch, self.sequence.width, device=device),
-            index=nothing,
-            shown=nothing,
+            index=torch.zeros(batch, tokens, dtype=torch.long, device=device),
             first=torch.ones(batch, dtype=torch.bool, device=device),
             recent=Recent.blank(batch, memory, tokens, self.action_space.size, device)
             if memory
@@ -208,8 +206,7 @@ class Latent(nn.Module, Component):
             opens = segment.first[:, -1]
             sequence = where_rows(opens, sequence, read_carry)
             history = read[:, -1].masked_fill(opens.unsqueeze(-1), 0.0)
-        last = index[:, -1]
-        return LatentCarry(sequence, history, last, last, segment.first[:, -1], None)
+        return LatentCarry(sequence, history, index[:, -1], segment.first[:, -1], None)
 
     @torch.no_grad()
     def step(
@@ -218,18 +215,17 @@ class Latent(nn.Module, Component):
         """Imagine what comes of an action; nothing is decoded unless asked for."""
         carry = self._advance(carry, self.action_space.encode(action))
         index = self.prior.sample(carry.history, generator)
-        carry = replace(carry, index=index, shown=index, first=torch.zeros_like(carry.first))
+        carry = replace(carry, index=index, shown=None, first=torch.zeros_like(carry.first))
         view = self.view(carry)
         reward, ending = self.reward(carry.history).mean, self.ending(carry.history).mean
         return carry, Dream(lambda: view.feature, reward, ending, view.decode)
 
     def view(self, carry: LatentCarry) -> LatentView:
         """Codes as one-hots, beside the history."""
-        hard = functional.one_hot(carry.shown, self.tokenizer.vocabulary).to(carry.history.dtype)
+        index = carry.index if carry.shown is None else carry.shown
+        hard = functional.one_hot(index, self.tokenizer.vocabulary).to(carry.history.dtype)
         feature = torch.cat([rearrange(hard, "b k v -> b (k v)"), carry.history], dim=-1)
-        return LatentView(
-            feature, lambda: self.tokenizer.decode(self.tokenizer.look_up(carry.shown))
-        )
+        return LatentView(feature, lambda: self.tokenizer.decode(self.tokenizer.look_up(index)))
 
     @torch.no_grad()
     def recode(self, segment: Segment) -> Recoded:
