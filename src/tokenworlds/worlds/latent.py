@@ -27,12 +27,12 @@ from tokenworlds.core.types import (
     Part,
     Recoded,
     Segment,
-    masked_mean,
     to_frames,
 )
 from tokenworlds.heads.ending import Ending
 from tokenworlds.heads.reward import Reward
 from tokenworlds.mixers.projection import Projection
+from tokenworlds.worlds.outcomes import outcome_losses
 from tokenworlds.worlds.recent import Recent
 
 
@@ -116,20 +116,8 @@ class Latent(nn.Module, Component):
         return (
             self.tokenizer.losses(frames, codes, segment.mask)
             | self.prior.losses(history[:, :-1], foreseen, same_episode)
-            | self._outcomes(history, segment)
+            | outcome_losses(self.reward, self.ending, history, segment)
         )
-
-    def _outcomes(self, history: Float[Tensor, "B T D"], segment: Segment) -> Losses:
-        """Reward and ending of each step, read from what is known after it."""
-        reward, ending = self.reward(history), self.ending(history)
-        missed = (reward.mean - segment.reward).detach().abs()
-        wrong = (ending.mode != segment.ending).float()
-        terms = {"reward": reward.loss(segment.reward), "ending": ending.loss(segment.ending)}
-        metrics = {
-            "reward_error": masked_mean(missed, segment.mask),
-            "ending_error": masked_mean(wrong, segment.mask),
-        }
-        return Losses(terms, dict.fromkeys(terms, segment.mask), metrics)
 
     def _read(self, codes: Codes, segment: Segment) -> Float[Tensor, "B T D"]:
         """h_{t+1} for each step t of the segment: what is known after acting."""

@@ -14,11 +14,12 @@ from tokenworlds.core.config import ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.protocols import Head, SequenceModel
 from tokenworlds.core.trees import where_rows
-from tokenworlds.core.types import Carry, Losses, Segment, masked_mean
+from tokenworlds.core.types import Carry, Losses, Segment
 from tokenworlds.nets.distributions import sample_index
 from tokenworlds.nets.readout import Readout
 from tokenworlds.nets.small_normal import SCALE, small_normal
 from tokenworlds.sequence.token_transformer import TokenTransformer
+from tokenworlds.worlds.outcomes import outcome_losses
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +183,4 @@ class Dynamics(nn.Module):
 
     def outcomes(self, hidden: Float[Tensor, "B T D"], segment: Segment) -> Losses:
         """Reward and ending of each step, read from the position of its action."""
-        reward, ending = self.reward(hidden), self.ending(hidden)
-        missed = (reward.mean - segment.reward).detach().abs()
-        wrong = (ending.mode != segment.ending).float()
-        terms = {"reward": reward.loss(segment.reward), "ending": ending.loss(segment.ending)}
-        metrics = {
-            "reward_error": masked_mean(missed, segment.mask),
-            "ending_error": masked_mean(wrong, segment.mask),
-        }
-        return Losses(terms, dict.fromkeys(terms, segment.mask), metrics)
+        return outcome_losses(self.reward, self.ending, hidden, segment)
