@@ -14,7 +14,7 @@ SHAPE = FrameShape(8, 8)
 class Drawn:
     """What the worlds have in common: a state is drawn, and frames are all that can be read."""
 
-    feature_width = 1
+    feature_shape: tuple[int, ...] = (1,)
 
     def draw(self, state: Tensor) -> Tensor:
         raise NotImplementedError

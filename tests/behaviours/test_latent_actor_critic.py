@@ -22,7 +22,7 @@ class Chain:
     With a discount of 0.9 the best value of room i is 0.9 ** (4 - i).
     """
 
-    feature_width = 5
+    feature_shape: tuple[int, ...] = (5,)
 
     def view(self, carry: Tensor) -> Any:
         nothing = torch.zeros(len(carry))
@@ -67,7 +67,7 @@ def behaviour(**choices: Any) -> LatentActorCritic:
         horizon=HORIZON, discount=0.9, actor=(32,), critic=(32,), slow_decay=0.9
     )
     config = replace(config, **choices)
-    return config.build(feature_width=5, frame_shape=SHAPE, action_space=ActionSpace(2))
+    return config.build(feature_shape=(5,), frame_shape=SHAPE, action_space=ActionSpace(2))
 
 
 def rooms(batch: int, generator: Generator) -> Tensor:
@@ -162,7 +162,7 @@ def test_continuous_actions_stay_in_bounds(size: int) -> None:
     torch.manual_seed(0)
     space = ActionSpace(size, discrete=False)
     agent = LatentActorCritic.Config(actor=(8,), critic=(8,)).build(
-        feature_width=5, frame_shape=SHAPE, action_space=space
+        feature_shape=(5,), frame_shape=SHAPE, action_space=space
     )
     view = Chain().view(torch.arange(5).repeat(200))
     action, _ = agent.act(view, agent.initial(1000), torch.Generator().manual_seed(0))

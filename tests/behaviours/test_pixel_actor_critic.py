@@ -32,7 +32,7 @@ SCALES = {"actor": 1.0, "entropy": 1e-3, "critic": 1.0}
 def behaviour(**choices: Any) -> PixelActorCritic:
     torch.manual_seed(0)
     config = dataclasses.replace(SMALL, **choices)
-    return config.build(feature_width=1, frame_shape=SHAPE, action_space=ActionSpace(2))
+    return config.build(feature_shape=(1,), frame_shape=SHAPE, action_space=ActionSpace(2))
 
 
 def generator(seed: int = 0) -> torch.Generator:

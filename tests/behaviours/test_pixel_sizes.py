@@ -9,7 +9,7 @@ from tokenworlds.nets.pixel_encoders import PoolingEncoder
 
 def count(config: PixelActorCritic.Config, actions: int) -> int:
     facts = {"frame_shape": FrameShape(64, 64), "action_space": ActionSpace(actions)}
-    agent = config.build(feature_width=1, **facts)
+    agent = config.build(feature_shape=(1,), **facts)
     return sum(p.numel() for p in agent.parameters() if p.requires_grad)
 
 

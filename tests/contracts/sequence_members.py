@@ -1,6 +1,7 @@
 """Every sequence model there is, in small; members are found, not listed."""
 
 import dataclasses
+import inspect
 from typing import Any
 
 import torch
@@ -11,6 +12,9 @@ from tokenworlds.core.families import import_member, is_component, module_names
 from tokenworlds.core.trees import map_tensors, named_tensors, where_rows
 
 SMALL = {"width": 16, "layers": 2, "heads": 2, "feedforward": 24, "state": 3}
+SMALL_MAPS = {"channels": 5, "kernel": 3}
+MAPS = {"inputs": 3, "actions": 2, "grid": (3, 2)}
+MAP_SHAPE = (5, 3, 2)
 REACH = {
     "short": {"window": 5, "chunk": 4, "positions": 5},
     "long": {"window": 50, "chunk": 64, "positions": 50},
@@ -30,13 +34,21 @@ def shrink(config: Any, **changes: Any) -> Any:
     return dataclasses.replace(config, **{k: v for k, v in changes.items() if k in names})
 
 
+def reads_maps(owner: type[Any]) -> bool:
+    """Whether a model must be told of the maps that it will read."""
+    return "grid" in inspect.signature(owner).parameters
+
+
 def build(owner: type[Any], reach: str = "short", dtype: torch.dtype = torch.float64) -> Any:
     torch.manual_seed(0)
-    return shrink(owner.Config(), **SMALL, **REACH[reach]).build().to(dtype).eval()
+    config = shrink(owner.Config(), **SMALL, **SMALL_MAPS, **REACH[reach])
+    return config.build(**MAPS if reads_maps(owner) else {}).to(dtype).eval()
 
 
 def inputs(model: Any, batch: int, steps: int) -> Tensor:
-    return torch.randn(batch, steps, model.width, dtype=model.norm.weight.dtype)
+    """Steps of the shape that the model reads."""
+    shape = MAP_SHAPE if reads_maps(type(model)) else (model.width,)
+    return torch.randn(batch, steps, *shape, dtype=next(model.parameters()).dtype)
 
 
 def no_reset(x: Tensor) -> Tensor:

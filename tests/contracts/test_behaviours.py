@@ -1,6 +1,7 @@
 """What every behaviour promises; members are found, not listed."""
 
 import copy
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tokenworlds.core.trees import named_tensors, restore_tensors, where_rows
 from tokenworlds.core.types import ActionSpace, FrameShape, Segment
 from tokenworlds.nets.codebook import Codebook
 from tokenworlds.nets.pixel_encoders import PoolingEncoder
+from tokenworlds.nets.policy_networks import GridNetwork
 from tokenworlds.priors.factorised import Factorised
 from tokenworlds.sequence.mamba2 import Mamba2
 from tokenworlds.tokenizers.vq import VQ
@@ -23,6 +25,7 @@ SHAPE, HORIZON, ROWS = FrameShape(8, 8), 3, 4
 SMALL: dict[str, dict[str, Any]] = {
     "latent_actor_critic": {"actor": (8,), "critic": (8,)},
     "pixel_actor_critic": {"encoder": PoolingEncoder.Config(filters=(4,)), "recurrent": 8},
+    "ppo": {"network": GridNetwork.Config(filters=8, kernel=1, width=8), "minibatch": 5},
 }
 """A small configuration for each member; one that is not named here is built as it is."""
 WORLD = Latent.Config(
@@ -51,8 +54,8 @@ def behaviour(request: pytest.FixtureRequest, world: Any, space: ActionSpace) ->
     torch.manual_seed(1)
     owner: Any = main_component(import_member(behaviours, request.param))
     config = owner.Config(horizon=HORIZON, **SMALL.get(request.param, {}))
-    width = world.feature_width
-    return config.build(feature_width=width, frame_shape=SHAPE, action_space=space)
+    shape = world.feature_shape
+    return config.build(feature_shape=shape, frame_shape=SHAPE, action_space=space)
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -90,7 +93,7 @@ def act_through(behaviour: Any, seen: list[Any], carry: Any, seed: int = 0) -> t
 
 
 def test_members_are_found() -> None:
-    assert {"latent_actor_critic", "pixel_actor_critic"} <= set(members(behaviours))
+    assert {"latent_actor_critic", "pixel_actor_critic", "ppo"} <= set(members(behaviours))
 
 
 def test_it_is_a_behaviour(behaviour: Any) -> None:
@@ -157,33 +160,50 @@ def test_a_row_that_begins_anew_forgets_and_the_others_do_not(
 
 
 @pytest.mark.parametrize("steps", [1, 2, 9])
-def test_losses_of_segments_of_any_length_are_finite(
+def test_lessons_of_segments_of_any_length_are_finite(
     behaviour: Any, world: Any, space: ActionSpace, steps: int
 ) -> None:
-    losses = behaviour.losses(world, segment(space, steps), generator())
-    assert losses.terms.keys() == losses.masks.keys()
-    for name, term in losses.terms.items():
-        assert term.shape == losses.masks[name].shape == (HORIZON, ROWS)
-        assert term.isfinite().all()
-    assert all(value.isfinite().all() for value in losses.metrics.values())
+    for losses in behaviour.lessons(world, segment(space, steps), generator()):
+        assert losses.terms.keys() == losses.masks.keys()
+        for name, term in losses.terms.items():
+            assert term.dim() == 2
+            assert term.shape == losses.masks[name].shape
+            assert term.isfinite().all()
+        assert all(value.isfinite().all() for value in losses.metrics.values())
 
 
-def test_computing_losses_changes_nothing_and_repeats(
+def test_every_imagined_step_is_learned_from_equally_often(
+    behaviour: Any, world: Any, space: ActionSpace
+) -> None:
+    counts: Counter[str] = Counter()
+    for losses in behaviour.lessons(world, segment(space), generator()):
+        counts.update({name: term.numel() for name, term in losses.terms.items()})
+    times, rest = divmod(counts.total() // len(counts), HORIZON * ROWS)
+    assert times >= 1
+    assert rest == 0
+    assert len(set(counts.values())) == 1
+
+
+def test_computing_lessons_changes_nothing_and_repeats(
     behaviour: Any, world: Any, space: ActionSpace
 ) -> None:
     before = copy.deepcopy(behaviour.state_dict())
-    ours, again = (behaviour.losses(world, segment(space), generator()) for _ in range(2))
+    ours, again = (
+        [dict(losses.terms) for losses in behaviour.lessons(world, segment(space), generator())]
+        for _ in range(2)
+    )
     torch.testing.assert_close(behaviour.state_dict(), before, rtol=0, atol=0)
-    torch.testing.assert_close(dict(ours.terms), dict(again.terms), rtol=0, atol=0)
+    torch.testing.assert_close(ours, again, rtol=0, atol=0)
 
 
 def test_only_the_behaviour_learns(behaviour: Any, world: Any, space: ActionSpace) -> None:
     """A second look, for a critic that begins at zero sends nothing back at first."""
     optimizer = torch.optim.SGD(behaviour.parameters(), lr=0.1)
     for seed in range(2):
-        optimizer.zero_grad()
-        sum(behaviour.losses(world, segment(space), generator(seed)).means().values()).backward()
-        optimizer.step()
+        for losses in behaviour.lessons(world, segment(space), generator(seed)):
+            optimizer.zero_grad()
+            sum(losses.means().values()).backward()
+            optimizer.step()
     assert all(parameter.grad is None for parameter in world.parameters())
     moved = {name: p for name, p in behaviour.named_parameters() if p.requires_grad}
     assert moved

@@ -63,7 +63,7 @@ def test_announced_steps_change_nothing_but_memory(model: Any, steps: int) -> No
     reset = torch.rand(2, steps) < 0.2
     y, _ = model.scan(x, reset, model.initial(2))
     head, carry = model.scan(x[:, :1], reset[:, :1], model.initial(2, steps))
-    tail = torch.empty(2, 0, model.width, dtype=x.dtype)
+    tail = head[:, :0]
     if steps > 1:
         tail, _ = repeat_step(model, x[:, 1:], reset[:, 1:], carry)
     assert_close(torch.cat([head, tail], 1), y)

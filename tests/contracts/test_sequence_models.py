@@ -35,7 +35,15 @@ def model(owner: type[Any], request: pytest.FixtureRequest) -> Any:
 
 
 def test_members_are_found() -> None:
-    assert {"Mamba2", "Transformer", "PostNormTransformer"} <= {owner.__name__ for owner in found()}
+    names = {owner.__name__ for owner in found()}
+    assert {"ConvLSTM", "Mamba2", "Transformer", "PostNormTransformer"} <= names
+
+
+def test_outputs_have_the_stated_width(model: Any) -> None:
+    x = inputs(model, 3, 4)
+    y, carry = model.scan(x, no_reset(x), model.initial(3))
+    assert y.shape == (3, 4, model.width, *x.shape[3:])
+    assert model.step(x[:, 0], carry)[0].shape == y[:, 0].shape
 
 
 @pytest.mark.parametrize("reach", list(REACH))
@@ -160,7 +168,12 @@ def scan_once(model: Any, x: Tensor, reset: Tensor, carry: Any) -> tuple[Tensor,
     return result
 
 
+def with_dropout() -> list[type[Any]]:
+    return [owner for owner in found() if hasattr(owner.Config(), "dropout")]
+
+
 @pytest.mark.parametrize("run", [scan_once, repeat_step])
+@pytest.mark.parametrize("owner", with_dropout(), ids=lambda owner: owner.__name__)
 def test_dropout_acts_in_training_only(owner: type[Any], run: Any) -> None:
     model = shrink(owner.Config(), **SMALL, dropout=0.5).build()
     x = inputs(model, 2, 6)

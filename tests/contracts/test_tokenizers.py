@@ -1,4 +1,4 @@
-"""What holds for every tokenizer, found by walking the package."""
+"""What holds for every tokenizer of discrete codes, found by walking the package."""
 
 import copy
 import inspect
@@ -11,8 +11,10 @@ from torch import Tensor, nn
 from tokenworlds import tokenizers
 from tokenworlds.core.families import components, import_member, module_names
 from tokenworlds.core.protocols import Tokenizer
-from tokenworlds.core.types import ActionSpace, Context, FrameShape
+from tokenworlds.core.types import ActionSpace, Codes, Context, FrameShape, Latent
+from tokenworlds.nets.averaged_codebook import AveragedCodebook
 from tokenworlds.nets.residual import FrameEncoder
+from tokenworlds.nets.strided import StridedEncoder
 from tokenworlds.nets.unit_codebook import UnitCodebook
 
 FRAME_SHAPE, ACTIONS = FrameShape(16, 16), ActionSpace(3)
@@ -34,6 +36,10 @@ SMALL: dict[str, dict[str, Any]] = {
         "past": FrameEncoder.Config(width=8, latent=8, **LEVELS),
         "codebook": UnitCodebook.Config(codes=32, width=8),
     },
+    "BernoulliVQ": {
+        "encoder": StridedEncoder.Config(filters=(8, 16), blocks=1),
+        "codebook": AveragedCodebook.Config(codes=32, width=8),
+    },
 }
 """A small configuration for each member; one that is not named here is built as it is."""
 
@@ -43,7 +49,17 @@ def members() -> list[type[Any]]:
     return [member for module in modules for member in components(module)]
 
 
-@pytest.fixture(params=members(), ids=lambda member: member.__name__)
+def form(member: type[Any]) -> Any:
+    """The type in which a member hands frames on."""
+    return inspect.signature(member.encode).return_annotation
+
+
+def discrete() -> list[type[Any]]:
+    """Members with a vocabulary; those without one are tested by themselves."""
+    return [member for member in members() if form(member) is Codes]
+
+
+@pytest.fixture(params=discrete(), ids=lambda member: member.__name__)
 def tokenizer(request: pytest.FixtureRequest) -> Any:
     torch.manual_seed(0)
     config = request.param.Config(**SMALL.get(request.param.__name__, {}))
@@ -64,7 +80,11 @@ def context(*lead: int, seed: int = 2) -> Context:
 
 
 def test_members_are_found() -> None:
-    assert set(SMALL) <= {member.__name__ for member in members()}
+    assert set(SMALL) <= {member.__name__ for member in discrete()}
+
+
+def test_frames_become_codes_or_latents() -> None:
+    assert {form(member) for member in members()} == {Codes, Latent}
 
 
 def test_it_is_a_tokenizer(tokenizer: Any) -> None:

@@ -7,12 +7,17 @@ import torch
 from tokenworlds import worlds
 from tokenworlds.core.families import import_member, main_component, members
 from tokenworlds.core.types import ActionSpace, FrameShape, Segment
+from tokenworlds.heads.map_sign_reward import MapSignReward
+from tokenworlds.nets.averaged_codebook import AveragedCodebook
 from tokenworlds.nets.residual import FrameEncoder
+from tokenworlds.nets.strided import StridedEncoder
 from tokenworlds.nets.unit_codebook import UnitCodebook
 from tokenworlds.priors.factorised import Factorised
+from tokenworlds.sequence.convlstm import ConvLSTM
 from tokenworlds.sequence.token_transformer import TokenTransformer
 from tokenworlds.sequence.transformer import Transformer
 from tokenworlds.tokenizers.attentive_vq import AttentiveVQ
+from tokenworlds.tokenizers.bernoulli_vq import BernoulliVQ
 from tokenworlds.tokenizers.delta import Delta
 from tokenworlds.tokenizers.vq import VQ
 
@@ -42,8 +47,20 @@ SMALL: dict[str, dict[str, Any]] = {
         "image": FrameEncoder.Config(width=8, latent=2, **LEVELS),
         "context": 4,
     },
+    "grid": {
+        "tokenizer": BernoulliVQ.Config(
+            encoder=StridedEncoder.Config(filters=(8, 8), blocks=1),
+            codebook=AveragedCodebook.Config(codes=8, width=4),
+        ),
+        "sequence": ConvLSTM.Config(channels=8, kernel=3),
+        "prior": Factorised.Config(shared=True, objective="cross-entropy"),
+        "reward": MapSignReward.Config(channels=4, hidden=8),
+        "frames": 2,
+    },
 }
 """The choices of each member; one that is not named here is built as it is."""
+DREAMLESS = {"real"}
+"""Members without a model; they promise nothing of dreams but to refuse them."""
 
 
 def names() -> list[str]:

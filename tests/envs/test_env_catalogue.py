@@ -76,8 +76,8 @@ def test_a_missing_extra_is_named_and_specs_can_still_be_read(
 
 
 def test_a_spec_is_whole_and_survives_json() -> None:
-    spec = EnvSpec("catch", size=32)
-    assert asdict(spec) == {"name": "toy:catch", "protocol": "toy", "size": 32}
+    spec = EnvSpec("catch", size=32, grey=True)
+    assert asdict(spec) == {"name": "toy:catch", "protocol": "toy", "size": 32, "grey": True}
     assert EnvSpec(**json.loads(json.dumps(asdict(spec)))) == spec
     assert spec.make().frame_shape.height == 32
 

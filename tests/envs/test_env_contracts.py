@@ -12,6 +12,7 @@ import pytest
 from env_trajectories import draw_action, trajectory
 
 from tokenworlds.core.protocols import Env
+from tokenworlds.core.types import FrameShape
 from tokenworlds.envs import EnvSpec, describe
 
 # Assault and Qbert: in the first a reset of the emulator alone is not enough, in the second a
@@ -19,8 +20,10 @@ from tokenworlds.envs import EnvSpec, describe
 SPECS = [
     EnvSpec("toy:catch"),
     EnvSpec("toy:catch", size=32),
+    EnvSpec("toy:catch", size=16, grey=True),
     EnvSpec("toy:steer"),
     EnvSpec("atari:Pong"),
+    EnvSpec("atari:Pong", size=96, grey=True),
     EnvSpec("atari:Assault", "drama"),
     EnvSpec("atari:Qbert", "drama"),
     EnvSpec("atari:Breakout", "atari100k-sticky", size=96),
@@ -50,7 +53,7 @@ ACTIONS = {
 
 
 def label(spec: EnvSpec) -> str:
-    return f"{spec.name}-{spec.protocol}-{spec.size}"
+    return f"{spec.name}-{spec.protocol}-{spec.size}{'-grey' * spec.grey}"
 
 
 def selected(specs: list[EnvSpec]) -> list[Any]:
@@ -88,12 +91,12 @@ def test_frames_are_bytes_of_the_size_asked_for(spec: EnvSpec, env: Env) -> None
     step = env.step(draw_action(env, np.random.default_rng(0)))
     for picture in (frame, step.frame):
         assert picture.dtype == np.uint8
-        assert picture.shape == (spec.size, spec.size, 3)
-        assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 1
+        assert picture.shape == (spec.size, spec.size, 1 if spec.grey else 3)
+        assert len(np.unique(picture.reshape(-1, picture.shape[-1]), axis=0)) > 1
 
 
 def test_facts_agree_with_the_frames_and_the_game(spec: EnvSpec, env: Env) -> None:
-    assert (env.frame_shape.height, env.frame_shape.width) == (spec.size, spec.size)
+    assert env.frame_shape == FrameShape(spec.size, spec.size, 1 if spec.grey else 3)
     assert env.action_space.size == ACTIONS[spec.name]
     vectors = {"toy:steer", "dmc:reacher-easy", "gym:Pendulum-v1"}
     assert env.action_space.discrete == (spec.name not in vectors)

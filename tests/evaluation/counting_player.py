@@ -1,5 +1,6 @@
 """A game whose frames count: each is one grey level, moved on by the action; and worlds for it."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +32,7 @@ class CountingWorld(nn.Module):
     def __init__(self, gain: int = 10) -> None:
         super().__init__()
         self.gain = gain
-        self.feature_width = 1
+        self.feature_shape: tuple[int, ...] = (1,)
         self.unused = nn.Parameter(torch.zeros(1))
 
     def parts(self) -> Any:
@@ -78,7 +79,9 @@ class Idle(nn.Module):
     ) -> tuple[Tensor, Any]:
         raise NotImplementedError
 
-    def losses(self, world: Any, segment: Segment, generator: Generator | None) -> Losses:
+    def lessons(
+        self, world: Any, segment: Segment, generator: Generator | None
+    ) -> Iterator[Losses]:
         raise NotImplementedError
 
 

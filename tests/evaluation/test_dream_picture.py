@@ -19,7 +19,7 @@ from tokenworlds.evaluation.dream_picture import (
     write_dream,
 )
 from tokenworlds.evaluation.dream_rows import AT_RANDOM, DreamRows, dream_rows
-from tokenworlds.evaluation.pictures import DARK, LIGHT, code_colours
+from tokenworlds.evaluation.pictures import DARK, LIGHT, code_colours, shades
 
 STEPS, HORIZON = 7, 5
 
@@ -124,7 +124,7 @@ def test_padding_is_left_blank() -> None:
 
 def test_a_tile_has_the_colour_of_its_code_at_its_place() -> None:
     tiles = np.array([[3, 0], [15, -1]])
-    drawn = draw_tiles(tiles, 16, (40, 44), LIGHT)
+    drawn = draw_tiles(tiles, code_colours(16), (40, 44), LIGHT)
     colours = code_colours(16)
     assert drawn.shape == (40, 44, 3)
     np.testing.assert_array_equal(drawn[10, 12], colours[3])
@@ -136,8 +136,8 @@ def test_a_tile_has_the_colour_of_its_code_at_its_place() -> None:
 
 def test_codes_that_did_not_change_are_faint_and_spare_places_blank() -> None:
     tiles, changed = np.array([[3, 0], [15, -1]]), np.array([[True, False], [False, False]])
-    whole = draw_tiles(tiles, 16, (40, 40), LIGHT).astype(int)
-    drawn = draw_tiles(tiles, 16, (40, 40), LIGHT, changed).astype(int)
+    whole = draw_tiles(tiles, code_colours(16), (40, 40), LIGHT).astype(int)
+    drawn = draw_tiles(tiles, code_colours(16), (40, 40), LIGHT, changed).astype(int)
     np.testing.assert_array_equal(drawn[:20, :20], whole[:20, :20])
     for rows, columns in ((slice(20), slice(20, 40)), (slice(20, 40), slice(20))):
         faint, full = 255 - drawn[rows, columns], 255 - whole[rows, columns]
@@ -156,6 +156,14 @@ def test_a_dream_at_random_is_drawn_below_the_dream_and_named() -> None:
     name = np.asarray(picture.convert("L").crop((0, top, left, top + layout.height)))
     assert (name < 128).any()
     assert (name[:, 0] == 255).all()
+
+
+def test_numbers_are_drawn_from_dark_to_light() -> None:
+    tiles = np.array([[0, 128], [255, -1]])
+    drawn = draw_tiles(tiles, shades(256), (4, 4), LIGHT)
+    ground = Image.new("RGB", (1, 1), LIGHT.background).getpixel((0, 0))
+    corners = [tuple(drawn[y, x].tolist()) for y, x in ((1, 1), (1, 3), (3, 1), (3, 3))]
+    assert corners == [(0, 0, 0), (128, 128, 128), (255, 255, 255), ground]
 
 
 def test_no_two_codes_share_a_colour_and_none_changes_it_with_the_vocabulary() -> None:

@@ -22,7 +22,8 @@ RESULT = Result(
     protocol="toy",
     seed=3,
     agent_steps=5000,
-    gradient_steps=1250,
+    updates=1250,
+    gradient_steps=5000,
     temperature=0.5,
     returns=(1.0, 1.0, -1.0, 1.0),
     random_returns=(-1.0, -1.0, 1.0, -1.0),
@@ -52,6 +53,14 @@ def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
     alone = replace(RESULT, random_returns=())
     assert read_result(write_result(path, alone)) == alone
     assert alone.random_score is None
+
+
+def test_a_result_that_does_not_tell_updates_had_as_many_as_gradient_steps(tmp_path: Path) -> None:
+    path = write_result(tmp_path / FILE, RESULT)
+    document = json.loads(path.read_text())
+    del document["updates"]
+    path.write_text(json.dumps(document))
+    assert read_result(path) == replace(RESULT, updates=5000)
 
 
 def test_the_file_tells_every_return_its_protocol_and_both_scores(tmp_path: Path) -> None:

@@ -59,27 +59,72 @@ def test_warm_up_is_linear() -> None:
     assert rates == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
 
 
-def test_parts_have_rates_of_their_own() -> None:
-    module = nn.ModuleDict({"tokenizer": nn.Linear(1, 1), "rest": nn.Linear(1, 1)})
-    config = Optimiser.Config(rate=1e-3, rates={"tokenizer": 1e-1}, warm_up=1)
-    optimiser = config.build(module=module)
-    rates = {
-        name: group["lr"]
+def test_a_rate_for_the_first_updates_gives_way_to_the_usual_one() -> None:
+    module, optimiser = linear(rate=0.5, early_rate=2.0, early_updates=3, rates={"bias": 8.0})
+    rates = []
+    for _ in range(5):
+        optimiser.step(module(torch.ones(1, 3)).sum())
+        rates.append(chosen(module, optimiser, "lr"))
+    assert [rate["weight"] for rate in rates] == [2.0, 2.0, 2.0, 0.5, 0.5]
+    assert {rate["bias"] for rate in rates} == {8.0}
+
+
+def chosen(module: nn.Module, optimiser: Optimiser, what: str) -> dict[str, float]:
+    """What each parameter is moved by."""
+    return {
+        name: group[what]
         for group in optimiser.optimizer.param_groups
         for name, parameter in module.named_parameters()
         if any(parameter is member for member in group["params"])
     }
-    assert rates == {
-        "tokenizer.weight": 1e-1,
-        "tokenizer.bias": 1e-1,
-        "rest.weight": 1e-3,
-        "rest.bias": 1e-3,
-    }
 
 
-def test_a_rate_for_a_part_that_is_not_there_is_refused() -> None:
-    with pytest.raises(UserError, match=r"'weigth'.*did you mean 'weight'"):
+def test_parts_have_rates_and_epsilons_of_their_own() -> None:
+    module = nn.ModuleDict({name: nn.Linear(1, 1) for name in ("tokenizer", "reward", "rest")})
+    config = Optimiser.Config(
+        rate=1e-3, rates={"tokenizer": 1e-1}, epsilons={"reward": 1e-2}, epsilon=1e-8, warm_up=1
+    )
+    optimiser = config.build(module=module)
+    rates, epsilons = (chosen(module, optimiser, what) for what in ("lr", "eps"))
+    for part in ("weight", "bias"):
+        assert rates[f"tokenizer.{part}"] == 1e-1
+        assert rates[f"reward.{part}"] == rates[f"rest.{part}"] == 1e-3
+        assert epsilons[f"reward.{part}"] == 1e-2
+        assert epsilons[f"tokenizer.{part}"] == epsilons[f"rest.{part}"] == 1e-8
+
+
+def test_a_choice_for_a_part_that_is_not_there_is_refused() -> None:
+    with pytest.raises(UserError, match=r"part with a rate.*'weigth'.*did you mean 'weight'"):
         linear(rates={"weigth": 1.0})
+    with pytest.raises(UserError, match=r"part with an epsilon.*'baas'.*did you mean 'bias'"):
+        linear(epsilons={"baas": 1.0})
+
+
+def test_a_small_weight_of_a_loss_is_a_large_epsilon() -> None:
+    """Adam moves by m / (sqrt(v) + eps): a loss times 1e-6 with 1e-8 is the loss with 1e-2."""
+    x = torch.randn(100, 8, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    ends = []
+    for weight, epsilon in ((1e-6, 1e-8), (1.0, 1e-2)):
+        torch.manual_seed(0)
+        module = nn.Linear(3, 1).double()
+        config = Optimiser.Config(kind="adam", rate=1e-3, epsilon=epsilon, warm_up=0, clip=None)
+        optimiser = config.build(module=module)
+        for batch in x:
+            optimiser.step(weight * (module(batch) - 1).square().mean())
+        ends.append(module.weight.detach().clone())
+    torch.testing.assert_close(ends[0], ends[1], rtol=1e-9, atol=0)
+    torch.manual_seed(0)
+    assert (ends[0] - nn.Linear(3, 1).weight).abs().max() > 1e-2
+
+
+def test_without_a_clip_a_gradient_passes_whole_unless_it_is_not_finite() -> None:
+    for clip, expected in ((1.0, 1.0), (None, 1e6)):
+        module, optimiser = linear(clip=clip)
+        norm = optimiser.step(1e6 * module.weight[0, 0])
+        assert module.weight.grad is not None
+        assert (norm.item(), module.weight.grad[0, 0].item()) == pytest.approx((1e6, expected))
+    with pytest.raises(FloatingPointError, match="inf"):
+        optimiser.step(float("inf") * module.weight.sum())
 
 
 def test_a_restored_state_goes_where_the_parameters_are() -> None:
@@ -98,11 +143,12 @@ def test_a_restored_state_goes_where_the_parameters_are() -> None:
 
 @pytest.mark.parametrize("kind", ["laprop", "adam"])
 def test_goes_on_from_its_state_to_the_bit(kind: str) -> None:
-    module, optimiser = linear(kind=kind)
+    early = {"early_rate": 0.3, "early_updates": 4}
+    module, optimiser = linear(kind=kind, **early)
     x = torch.randn(8, 3)
     for _ in range(3):
         optimiser.step(module(x).square().mean())
-    copy, resumed = linear(kind=kind)
+    copy, resumed = linear(kind=kind, **early)
     copy.load_state_dict(module.state_dict())
     resumed.restore(optimiser.state())
     for _ in range(3):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from tokenworlds.training.schedule import Epochs, Phase, Progress
+from tokenworlds.training.schedule import Epochs, Iterations, Phase, Progress
 
 SMALL = Epochs.Config(
     steps=30,
@@ -12,6 +12,16 @@ SMALL = Epochs.Config(
     updates={"world": 25, "behaviour": 12},
     first_updates={"world": 31},
     start_after={"behaviour": 2},
+)
+SMALL_ITERATIONS = Iterations.Config(
+    steps=30,
+    first_steps=70,
+    warm_up_updates=23,
+    epochs=(3, 2),
+    sequences=2,
+    length=3,
+    intervals=(2, 12),
+    batches=(12, 0, 5),
 )
 
 

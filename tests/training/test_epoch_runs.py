@@ -1,20 +1,15 @@
 """A run in epochs: stopped anywhere, also where nothing is collected any more, it ends the same."""
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
+from stopped_runs import Told, newest, run
 
 from tokenworlds.core.description import override
 from tokenworlds.core.errors import UserError
-from tokenworlds.envs.spec import EnvSpec
 from tokenworlds.recipes.catalogue import load
-from tokenworlds.training.loop import Loop
 from tokenworlds.training.recipe import Recipe
 from tokenworlds.training.rehearsal import insist_that_all_learn, insist_that_segments_fit
-from tokenworlds.training.run_folder import RunFolder
-from tokenworlds.training.spec import RunSpec
 
 TINY = (
     "resolution=16",
@@ -56,63 +51,16 @@ def recipe(*more: str) -> Recipe:
     return override(load("step-vq-m", "nano").recipe, [*TINY, *more])
 
 
-class Told:
-    """A screen that keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.events: list[Mapping[str, Any]] = []
-        self.shares: list[float] = []
-        self.left: list[float | None] = []
-
-    def event(self, event: Mapping[str, Any]) -> None:
-        self.events.append(event)
-
-    def progress(
-        self, steps: int, rates: Mapping[str, float], seconds_left: float | None, share: float
-    ) -> None:
-        self.shares.append(share)
-        self.left.append(seconds_left)
-
-    def note(self, text: str) -> None:
-        raise AssertionError(text)
-
-
-def run(folder: Path, phases: int) -> Told:
-    """Train to the end, leaving and taking up the run after so many phases each time."""
-    env = EnvSpec("catch", size=16)
-    spec = RunSpec(recipe_name="mine", size="nano", recipe=recipe(), env=env, seed=0, threads=1)
-    place, told, finished = RunFolder.create(folder, spec), Told(), False
-    while not finished:
-        loop = Loop(spec, place, told)
-        if not loop.resume():
-            loop.begin()
-        finished = loop.run(after(phases, told)).finished
-        loop.close()
-    return told
-
-
-def after(phases: int, told: Told) -> Callable[[], bool]:
-    """A wish to stop that comes after so many phases."""
-    begun = len(told.shares)  # Told once before the first phase too.
-    return lambda: len(told.shares) > begun + phases
-
-
-def newest(folder: Path) -> tuple[str, bytes, bytes]:
-    found = sorted((folder / "checkpoints").glob("step-*"))[-1]
-    weights, sampler = found / "weights.safetensors", found / "sampler.safetensors"
-    return found.name, weights.read_bytes(), sampler.read_bytes()
-
-
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Told]:
     folder = tmp_path_factory.mktemp("runs") / "straight"
-    return folder, run(folder, 1_000)
+    return folder, run(folder, recipe(), 1_000)
 
 
 def test_a_run_stopped_in_any_phase_ends_with_the_same_bits(
     tmp_path: Path, straight: tuple[Path, Told]
 ) -> None:
-    run(tmp_path / "stopped", 3)
+    run(tmp_path / "stopped", recipe(), 3)
     assert newest(tmp_path / "stopped") == newest(straight[0])
     # Four epochs of 48 steps in all, and two that age a run by as many steps as the others.
     assert newest(straight[0])[0] == "step-000000064"

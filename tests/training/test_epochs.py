@@ -65,7 +65,7 @@ def test_the_updates_of_the_papers(
     config: Epochs.Config, total: int, streams: int, epochs: int, updates: tuple[int, ...]
 ) -> None:
     schedule = config.build(streams=streams, total=total)
-    assert schedule.epochs == epochs
+    assert schedule.rounds == epochs
     *_, end = course(schedule.phases(Progress()), streams)
     assert tuple(end.updates[name] for name in ("tokenizer", "world", "behaviour")) == updates
     assert end == schedule.goal == Progress(total, end.updates)
@@ -99,7 +99,7 @@ def test_delta_iris_plays_at_random_in_its_first_epoch_alone() -> None:
 @pytest.mark.parametrize("streams", [1, 4, 16, 64])
 def test_epochs_share_their_steps_among_streams_without_drift(streams: int) -> None:
     schedule = SMALL.build(streams=streams, total=500)
-    ends = [schedule.end(epoch).steps for epoch in range(schedule.epochs + 1)]
+    ends = [schedule.end(epoch).steps for epoch in range(schedule.rounds + 1)]
     nominal = [0, *range(70, 500, 30), 500, 500, 500]
     assert ends == [-(-steps // streams) * streams for steps in nominal]
 

@@ -48,12 +48,36 @@ TINY_EPOCHS = (
     "housekeeping.log_every=8",
     "housekeeping.save_every=8",
 )
+ITERATION = 40
+TINY_ITERATIONS = (
+    "streams=2",
+    f"schedule.steps={ITERATION}",
+    "schedule.first_steps=80",
+    "schedule.warm_up_updates=4",
+    "schedule.epochs=[2,1]",
+    "schedule.intervals=[2]",
+    "schedule.batches=[1]",
+    "learning.tokenizer.batch=4",
+    "learning.world.batch=2",
+    "learning.behaviour.batch=2",
+    "behaviour.horizon=4",
+    "behaviour.minibatch=8",
+    "evaluation.every=80",
+    "evaluation.episodes=2",
+    "evaluation.final_episodes=2",
+    "housekeeping.log_every=8",
+    "housekeeping.save_every=16",
+)
 # A world of Crafter takes a second to make.
 TINY_CRAFTER = (
     *TINY_EPOCHS,
     "streams=1",
     "evaluation.every=0",
     "evaluation.final_episodes=1",
+)
+ABLATIONS = (
+    *("swm-1frame", "swm-1d", "swm-continuous", "swm-continuous-1d"),
+    *("swm-reconstructions", "swm-autoregressive", "swm-small-field"),
 )
 
 
@@ -68,6 +92,8 @@ def training(run: Path, env: str, steps: int, recipe: str, seed: int = 0) -> lis
 
 
 def tiny(env: str, recipe: str) -> tuple[str, ...]:
+    if recipe.startswith("swm"):
+        return TINY_ITERATIONS
     if not in_epochs(recipe):
         return TINY
     return TINY_CRAFTER if env == "crafter" else TINY_EPOCHS
@@ -78,7 +104,13 @@ def in_epochs(recipe: str) -> bool:
 
 
 def age(steps: int, recipe: str) -> int:
-    """Of a run at its end: the last epoch is without steps, and counts like the others."""
+    """Of a run at its end.
+
+    The last epoch is without steps, and counts like the others; so does the first iteration, which
+    has more.
+    """
+    if recipe.startswith("swm"):
+        return steps - ITERATION
     return steps + EPOCH if in_epochs(recipe) else steps
 
 
@@ -118,6 +150,8 @@ def final_weights(run: Path, age: int) -> bytes:
         pytest.param("dmc:cartpole-balance", 96, "git-storm", (4, 3), marks=pytest.mark.slow),
         ("catch", 80, "iris", (4, 6)),
         pytest.param("crafter", 64, "delta-iris", (4, 3), marks=pytest.mark.slow),
+        ("catch", 200, "swm", (6, 5)),
+        *(pytest.param("catch", 200, each, (6, 5), marks=pytest.mark.slow) for each in ABLATIONS),
     ],
 )
 def test_killed_runs_end_with_the_same_bits(

@@ -1,10 +1,13 @@
 """A learner stops before it does harm."""
 
+from collections.abc import Iterator
+from functools import partial
+
 import pytest
 import torch
 from torch import Tensor, nn
 
-from tokenworlds.core.types import Losses, Part, Segment
+from tokenworlds.core.types import Losses, Part, Segment, once
 from tokenworlds.nets.optimisers import Optimiser
 from tokenworlds.training.learner import Learner, NonFiniteLoss
 from tokenworlds.training.recipe import Learning
@@ -17,6 +20,12 @@ def empty_segment() -> Segment:
     return Segment(frame, flags, zeros.long(), zeros, flags, flags, ~flags)
 
 
+def learning_of(*names: str) -> Learning:
+    optimiser = Optimiser.Config(rate=0.1, warm_up=1)
+    scales = dict.fromkeys(names, 1.0)
+    return Learning(batch=1, length=1, scales=scales, optimiser=optimiser)
+
+
 class Case:
     """A linear module whose one loss is scaled by a factor."""
 
@@ -24,10 +33,8 @@ class Case:
         self.module = nn.Linear(1, 1)
         self.factor = factor
         self.followed = 0
-        optimiser = Optimiser.Config(rate=0.1, warm_up=1)
-        scales = dict.fromkeys(names, 1.0)
-        learning = Learning(batch=1, length=1, scales=scales, optimiser=optimiser)
-        self.learner = Learner("world", learning, Part(self.module, self.losses))
+        part = Part(self.module, once(self.losses))
+        self.learner = Learner("world", learning_of(*names), part)
 
     def losses(self, segment: Segment) -> Losses:
         term: Tensor = self.module(torch.ones(1, 1)) * self.factor
@@ -45,6 +52,33 @@ def test_an_update_moves_the_weights_then_the_averages() -> None:
     assert not torch.equal(case.module.weight, before)
     assert case.followed == 1
     assert {"world/loss/error", "world/loss/total", "world/gradient_norm"} <= metrics.keys()
+
+
+def test_a_lesson_is_worked_out_when_the_one_before_has_been_learned() -> None:
+    """Plain descent on (w - 1)^2 / 2 by a tenth: w is 0, 0.1, 0.19, and so its gradient."""
+    module, followed = nn.Linear(1, 1, bias=False), list[int]()
+    seen: list[tuple[float, int]] = []
+    nn.init.zeros_(module.weight)
+
+    def lessons(segment: Segment) -> Iterator[Losses]:
+        for number in range(3):
+            seen.append((module.weight.item(), len(followed)))
+            term = 0.5 * (module(torch.ones(1, 1)) - 1).square()
+            after = (partial(followed.append, number),)
+            metrics = {"number": torch.tensor(float(number))}
+            yield Losses({"error": term}, {"error": torch.ones(1, 1)}, metrics, after)
+
+    learner = Learner("behaviour", learning_of("error"), Part(module, lessons))
+    learner.optimiser.optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    for group in learner.optimiser.optimizer.param_groups:
+        group["full_rate"] = 0.1
+    metrics = learner.update(empty_segment())
+    weights, after = zip(*seen, strict=True)
+    assert weights == pytest.approx((0.0, 0.1, 0.19))
+    assert after == (0, 1, 2)
+    assert learner.optimiser.updates == 3
+    assert metrics["behaviour/number"] == 1
+    assert metrics["behaviour/gradient_norm"] == pytest.approx((1 + 0.9 + 0.81) / 3)
 
 
 def test_a_loss_that_is_not_finite_is_named_and_changes_nothing() -> None:

@@ -1,7 +1,7 @@
 """Schedules: debts are paid exactly, and one begun anew goes on where it was."""
 
 import pytest
-from schedule_courses import SMALL, course
+from schedule_courses import SMALL, SMALL_ITERATIONS, course
 
 from tokenworlds.training.schedule import Interleaved, Progress, Schedule
 
@@ -31,7 +31,7 @@ def test_an_interleaved_run_ends_with_its_steps(warm_up: int, total: int) -> Non
     *_, end = course(schedule.phases(Progress()), 4)
     assert end.steps == -(-total // 4) * 4 == schedule.age(end)
     assert end.reaches(schedule.goal)
-    assert (schedule.goal.steps, schedule.goal.gradient_steps) == (end.steps, end.gradient_steps)
+    assert (schedule.goal.steps, schedule.goal.update_count) == (end.steps, end.update_count)
 
 
 SCHEDULES = [
@@ -39,6 +39,8 @@ SCHEDULES = [
     (SMALL.build(streams=1, total=200), 1),
     (SMALL.build(streams=16, total=300), 16),
     (SMALL.build(streams=64, total=300), 64),
+    (SMALL_ITERATIONS.build(streams=1, total=230), 1),
+    (SMALL_ITERATIONS.build(streams=64, total=230), 64),
 ]
 
 

@@ -188,4 +188,4 @@ def test_continuous_actions() -> None:
     seen = replace(seen, action=torch.rand(3, STEPS, 2) * 2 - 1)
     assert torch.isfinite(sum(world.losses(seen).means().values(), torch.zeros(())))
     _, dream = world.step(world.start(window(seen, 4), 1), seen.action[:, 4])
-    assert dream.feature.shape == (3, world.feature_width)
+    assert dream.feature.shape == (3, *world.feature_shape)

@@ -40,7 +40,7 @@ def test_each_part_learns_by_its_own_losses_only(name: str) -> None:
     assert not owned["tokenizer"] & owned["world"]
     for part, other in (("tokenizer", "world"), ("world", "tokenizer")):
         world.zero_grad()
-        sum(parts[part].losses(seen).means().values(), torch.zeros(())).backward()
+        sum(next(parts[part].lessons(seen)).means().values(), torch.zeros(())).backward()
         assert all(parameter.grad is None for parameter in owned[other])
         moved = [parameter.grad is not None for parameter in owned[part]]
         assert sum(moved) > 0.9 * len(moved)
@@ -154,7 +154,7 @@ def test_acting_looks_at_frames_and_nothing_else() -> None:
     )
     assert torch.equal(world.view(carry).frame, world.seen(seen)[:, 0])
     assert not calls
-    assert world.view(carry).feature.shape == (2, world.feature_width)
+    assert world.view(carry).feature.shape == (2, *world.feature_shape)
     assert calls
 
 
@@ -221,7 +221,7 @@ def test_any_sequence_model_serves(name: str, sequence: Any) -> None:
 def test_a_latent_behaviour_learns_in_a_token_world(name: str) -> None:
     world = build(name)
     behaviour = LatentActorCritic.Config(horizon=3, actor=(8,), critic=(8,)).build(
-        feature_width=world.feature_width,
+        feature_shape=world.feature_shape,
         frame_shape=FrameShape(SIDE, SIDE),
         action_space=ActionSpace(3),
     )

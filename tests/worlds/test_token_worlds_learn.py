@@ -51,7 +51,7 @@ def learn(world: Any, part: str, updates: int, batch: int, steps: int) -> None:
     rate = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.05, updates)
     learning.module.train()
     for _ in range(updates):
-        losses = learning.losses(play(batch, steps, generator))
+        losses = next(learning.lessons(play(batch, steps, generator)))
         optimizer.zero_grad()
         sum(losses.means().values(), torch.zeros(())).backward()
         optimizer.step()

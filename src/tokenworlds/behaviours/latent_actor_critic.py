@@ -1,9 +1,12 @@
 """Actor and critic that learn from dreams in latent space (DreamerV3's manner)."""
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
 import torch
+from einops import rearrange
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
@@ -40,7 +43,7 @@ class LatentActorCritic(nn.Module, Component):
         self,
         config: Config,
         *,
-        feature_width: int,
+        feature_shape: tuple[int, ...],
         frame_shape: FrameShape,
         action_space: ActionSpace,
     ) -> None:
@@ -49,8 +52,9 @@ class LatentActorCritic(nn.Module, Component):
         self.horizon = config.horizon
         self.action_space = action_space
         outputs = policy_width(action_space)
-        actor = Perceptron(feature_width, config.actor, outputs, config.style)
-        critic = Perceptron(feature_width, config.critic, 255, config.style)
+        inputs = math.prod(feature_shape)
+        actor = Perceptron(inputs, config.actor, outputs, config.style)
+        critic = Perceptron(inputs, config.critic, 255, config.style)
         self.actor, self.critic = shrink_output(actor, 0.01), shrink_output(critic, 0.0)
         self.slow_critic = slow_copy(self.critic)
         self.return_range = ReturnRange(config.range_decay)
@@ -68,7 +72,14 @@ class LatentActorCritic(nn.Module, Component):
         self, view: View, carry: Carry, generator: Generator | None, temperature: float = 1.0
     ) -> tuple[Tensor, Carry]:
         """Draw from the policy, or take its likeliest action at temperature 0."""
-        return choose(self.policy(view.feature), temperature, generator), carry
+        feature = rearrange(view.feature, "b ... -> b (...)")
+        return choose(self.policy(feature), temperature, generator), carry
+
+    def lessons(
+        self, world: World, segment: Segment, generator: Generator | None
+    ) -> Iterator[Losses]:
+        """One lesson for each dream."""
+        yield self.losses(world, segment, generator)
 
     def losses(self, world: World, segment: Segment, generator: Generator | None) -> Losses:
         """Dream, then weigh what was done by how it turned out."""
@@ -78,12 +89,12 @@ class LatentActorCritic(nn.Module, Component):
 
     def losses_of(self, rollout: Rollout) -> Losses:
         """`actor`, `entropy` (negative), `critic` and `slow_critic` over steps still alive."""
-        values = TwoHot(self.critic(rollout.feature))
-        policy = self.policy(rollout.feature[:-1])
+        feature = rearrange(rollout.feature, "t b ... -> t b (...)")
+        values, policy = TwoHot(self.critic(feature)), self.policy(feature[:-1])
         target = self._returns(rollout, values.mean.detach())
         advantage = (target - values.mean[:-1].detach()) / self.return_range.scale()
         with torch.no_grad():
-            slow = TwoHot(self.slow_critic(rollout.feature[:-1])).mean
+            slow = TwoHot(self.slow_critic(feature[:-1])).mean
         critic = TwoHot(values.logits[:-1])
         terms = {
             "actor": -policy.log_prob(rollout.action) * advantage,

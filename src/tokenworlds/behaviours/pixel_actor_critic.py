@@ -1,5 +1,6 @@
 """Actor and critic that look at frames and remember them (IRIS, Δ-IRIS: a CNN and an LSTM)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -56,7 +57,7 @@ class PixelActorCritic(nn.Module, Component):
         self,
         config: Config,
         *,
-        feature_width: int,
+        feature_shape: tuple[int, ...],
         frame_shape: FrameShape,
         action_space: ActionSpace,
     ) -> None:
@@ -91,6 +92,12 @@ class PixelActorCritic(nn.Module, Component):
         """See the frame, then draw from the policy, or take its likeliest action at 0."""
         memory = self.network(view.frame, carry)
         return choose(self.policy(memory.hidden), temperature, generator), memory
+
+    def lessons(
+        self, world: World, segment: Segment, generator: Generator | None
+    ) -> Iterator[Losses]:
+        """One lesson for each dream."""
+        yield self.losses(world, segment, generator)
 
     def losses(self, world: World, segment: Segment, generator: Generator | None) -> Losses:
         """Dream, then weigh what was done by how it turned out."""

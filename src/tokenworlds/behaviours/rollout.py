@@ -14,7 +14,7 @@ from tokenworlds.core.types import Carry
 class Rollout:
     """Time first. `feature` has one step more than the rest: the state after the last action."""
 
-    feature: Float[Tensor, "T1 B D"]
+    feature: Float[Tensor, "T1 B *D"]
     action: Tensor
     reward: Float[Tensor, "T B"]
     ending: Float[Tensor, "T B"]

@@ -48,7 +48,7 @@ def choose_run(
         recipe_name=stored_name(recipe),
         size=OWN if is_own(recipe) else size,
         recipe=chosen,
-        env=EnvSpec(env, protocol, chosen.resolution),
+        env=EnvSpec(env, protocol, chosen.resolution, chosen.grey),
         seed=seed,
         threads=threads or torch.get_num_threads(),
         device=choose_device(device),

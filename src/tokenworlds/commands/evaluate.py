@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from tyro.conf import arg
@@ -34,14 +34,13 @@ class Evaluate:
         prepare_process()
         from tokenworlds.commands import choices
         from tokenworlds.commands.running import verdict
-        from tokenworlds.envs.spec import EnvSpec
         from tokenworlds.evaluation.results import FILE, to_document, write_result
         from tokenworlds.training.judgement import judge, load_player
 
         folder, spec = choices.open_run(self.run)
         if not os.access(folder.path, os.W_OK):
             raise UserError(f"cannot write to {folder.path}, where evaluation.json is to go")
-        env = EnvSpec(spec.env.name, self.protocol or spec.env.protocol, spec.env.size)
+        env = replace(spec.env, protocol=self.protocol or spec.env.protocol)
         trained = load_player(folder, spec)
         for text in trained.told:
             print(f"note: {text}", file=sys.stderr)

@@ -8,6 +8,10 @@ class UserError(Exception):
     """Something the user can put right; the command line prints it and exits with code 2."""
 
 
+class Dreamless(UserError):
+    """A dream was asked of a world that has no model of anything."""
+
+
 def unknown(kind: str, value: str, allowed: Iterable[str]) -> UserError:
     """The error for a name that is none of those allowed."""
     names = sorted(allowed)

@@ -1,6 +1,6 @@
 """The only interfaces: small, functional, with state passed in and handed back."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from jaxtyping import Bool, Float, Int, UInt8
@@ -93,7 +93,10 @@ class StateMixer(Protocol):
 
 @runtime_checkable
 class SequenceModel(Protocol[CarryT]):
-    """A function of history. Contract for all: `scan` equals repeated `step`, resets included."""
+    """A function of history. Contract for all: `scan` equals repeated `step`, resets included.
+
+    A step is a vector or a map; `width` is the size, or the channels, of what is made of it.
+    """
 
     width: int
 
@@ -101,13 +104,13 @@ class SequenceModel(Protocol[CarryT]):
         """The carry of no history; `steps` bounds the calls to come, so that a cache is small."""
         ...
 
-    def step(self, x: Float[Tensor, "B D"], carry: CarryT) -> tuple[Float[Tensor, "B D"], CarryT]:
+    def step(self, x: Float[Tensor, "B *D"], carry: CarryT) -> tuple[Float[Tensor, "B *E"], CarryT]:
         """One step."""
         ...
 
     def scan(
-        self, x: Float[Tensor, "B T D"], reset: Bool[Tensor, "B T"], carry: CarryT
-    ) -> tuple[Float[Tensor, "B T D"], CarryT]:
+        self, x: Float[Tensor, "B T *D"], reset: Bool[Tensor, "B T"], carry: CarryT
+    ) -> tuple[Float[Tensor, "B T *E"], CarryT]:
         """All steps at once; where `reset` is set the history is forgotten before that step."""
         ...
 
@@ -170,7 +173,7 @@ class View(Protocol):
     """What a behaviour may look at: a feature, or a frame made on request."""
 
     @property
-    def feature(self) -> Float[Tensor, "B D"]:
+    def feature(self) -> Float[Tensor, "B *D"]:
         """Codes and history."""
         ...
 
@@ -184,7 +187,7 @@ class View(Protocol):
 class World(Protocol):
     """A learned environment."""
 
-    feature_width: int
+    feature_shape: tuple[int, ...]
 
     def parts(self) -> Mapping[str, Part]:
         """What learns from real steps, by the name of its learner."""
@@ -240,6 +243,8 @@ class Behaviour(Protocol):
         """Choose an action for each row: at temperature 0 the likeliest, at 1 as drawn."""
         ...
 
-    def losses(self, world: World, segment: Segment, generator: Generator | None) -> Losses:
+    def lessons(
+        self, world: World, segment: Segment, generator: Generator | None
+    ) -> Iterator[Losses]:
         """Dream from the end of a segment and compare what was done with what came of it."""
         ...

@@ -11,7 +11,7 @@ code    an index into a vocabulary; a frame has K of them
 dream   one imagined step
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -112,16 +112,28 @@ class Codes:
 
 
 @dataclass(frozen=True, slots=True)
+class Latent:
+    """A frame in continuous form: independent normals at each site, and a draw from them.
+
+    `vector` is what a decoder reads; its gradient reaches the parameters of the normals.
+    """
+
+    vector: Float[Tensor, "*rest K D"]
+    mean: Float[Tensor, "*rest K D"]
+    log_variance: Float[Tensor, "*rest K D"]
+
+
+@dataclass(frozen=True, slots=True)
 class Dream:
     """One imagined step: what came of the action, and the state it led to, made when asked for."""
 
-    describe: Callable[[], Float[Tensor, "B D"]]
+    describe: Callable[[], Float[Tensor, "B *D"]]
     reward: Float[Tensor, " B"]
     ending: Float[Tensor, " B"]
     decode: Callable[[], Float[Tensor, "B C H W"]]
 
     @property
-    def feature(self) -> Float[Tensor, "B D"]:
+    def feature(self) -> Float[Tensor, "B *D"]:
         """What heads and behaviours read of the state."""
         return self.describe()
 
@@ -133,12 +145,16 @@ class Dream:
 
 @dataclass(frozen=True, slots=True)
 class Recoded:
-    """A segment as a world's codes hold it: codes, their grid, and the frames they stand for."""
+    """A segment as a world's codes hold it: codes, their grid, and the frames they stand for.
+
+    With `shades` the codes are in order, from dark to light.
+    """
 
     index: Int[Tensor, "B T K"]
     frame: Float[Tensor, "B T C H W"]
     vocabulary: int
     grid: tuple[int, int] | None = None
+    shades: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +196,22 @@ class Losses:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one learner moves, and what it minds of a segment."""
+    """What one learner moves, and what it minds of a segment, lesson by lesson.
+
+    A step of the optimiser follows each lesson before the next one is asked for.
+    """
 
     module: nn.Module
-    losses: Callable[[Segment], Losses]
+    lessons: Callable[[Segment], Iterator[Losses]]
+
+
+def once(losses: Callable[[Segment], Losses]) -> Callable[[Segment], Iterator[Losses]]:
+    """The lessons of a part that learns one from each segment."""
+
+    def lessons(segment: Segment) -> Iterator[Losses]:
+        yield losses(segment)
+
+    return lessons
 
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:

@@ -53,30 +53,36 @@ PROTOCOLS: Mapping[str, AtariProtocol] = {
     "atari100k-sticky": AtariProtocol(sticky=0.25),
     "drama": AtariProtocol(no_ops=0, lives_stop_skip=True),
     "storm": AtariProtocol(sticky=0.25, no_ops=0),
+    "swm": AtariProtocol(frames=400_000, lives_end=False),
 }
 
 
 class Atari(Game):
-    """One game: RGB, maximum of the last two raw frames, area resize, minimal action set."""
+    """One game: RGB, maximum of the last two raw frames, area resize, minimal action set.
+
+    In `grey` the maximum is of the emulator's grey screens, not the grey of a maximum of colours.
+    """
 
     def __init__(
         self,
         game: str,
         *,
         size: int = 64,
+        grey: bool = False,
         protocol: AtariProtocol = PROTOCOLS["atari100k"],
         evaluation: bool = False,
     ) -> None:
         self._protocol = protocol
         self._lives_end = protocol.lives_end and not evaluation
+        self._grey = grey
         self._rom = rom_path(game)
         self._ale = new_interface(protocol)
         self._start: tuple[Any, NDArray[np.uint8]] | None = None
         self._lives = 0
         self._load(seed=0)
         self._actions = self._ale.getMinimalActionSet()
-        space = ActionSpace(len(self._actions))
-        super().__init__(frame_shape=FrameShape(size, size), action_space=space)
+        shape, space = FrameShape(size, size, 1 if grey else 3), ActionSpace(len(self._actions))
+        super().__init__(frame_shape=shape, action_space=space)
 
     def begin(self, seed: int) -> NDArray[Any]:
         """Switch the console on and let a number of frames drawn from the seed go by."""
@@ -105,7 +111,7 @@ class Atari(Game):
             lost = self._loses_life() or lost
             stop = self._ale.game_over() or (lost and self._protocol.lives_stop_skip)
             if stop or frame >= self._protocol.skip - 2:
-                screens.append(self._ale.getScreenRGB())
+                screens.append(self._look())
             if stop:
                 break
         return reward, lost, screens
@@ -121,8 +127,13 @@ class Atari(Game):
             if self._ale.game_over():
                 self._ale.reset_game()
             if frame >= count - 2:
-                screens.append(self._ale.getScreenRGB())
+                screens.append(self._look())
         return screens[-2:]
+
+    def _look(self) -> NDArray[np.uint8]:
+        grey = self._grey
+        screen = self._ale.getScreenGrayscale()[..., None] if grey else self._ale.getScreenRGB()
+        return np.asarray(screen)
 
     def _see(self, screens: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
         screen = screens[0] if len(screens) == 1 else np.maximum(*screens)
@@ -141,7 +152,7 @@ class Atari(Game):
         self._ale.setInt("random_seed", 1 + derive(seed, "ale") % (2**31 - 2))
         self._ale.loadROM(self._rom)
         self._ale.reset_game()
-        screen: NDArray[np.uint8] = self._ale.getScreenRGB()
+        screen = self._look()
         self._start = (self._ale.cloneState(include_rng=True), screen)
         return screen
 

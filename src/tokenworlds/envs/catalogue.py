@@ -3,6 +3,7 @@
 import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from tokenworlds.core.errors import UserError, missing_extra, unknown
 from tokenworlds.core.protocols import Env
@@ -11,6 +12,7 @@ from tokenworlds.envs.atari import Atari
 from tokenworlds.envs.catch import Catch
 from tokenworlds.envs.control import Control
 from tokenworlds.envs.crafter import Crafter
+from tokenworlds.envs.grey import Grey
 from tokenworlds.envs.gym import Gym
 from tokenworlds.envs.minatar import MinAtar
 from tokenworlds.envs.steer import Steer
@@ -24,8 +26,9 @@ class Family:
     """Environments of one origin. `protocols` names them with a sentence each, the default first.
 
     `extra` is what pip must bring, and `package` what is then imported; a family without them
-    is always there. `canonical` spells a game as it is stored and may need the package. In a
-    family with a `nameless` game the family's name alone stands for that game.
+    is always there. `canonical` spells a game as it is stored and may need the package. `grey`
+    builds a game that draws without colour by itself; others lose theirs on the way. In a family
+    with a `nameless` game the family's name alone stands for that game.
     """
 
     name: str
@@ -34,6 +37,7 @@ class Family:
     protocols: Mapping[str, str]
     canonical: Callable[[str], str]
     build: Build
+    grey: Build | None = None
     extra: str | None = None
     package: str | None = None
     nameless: bool = False
@@ -50,9 +54,14 @@ def describe() -> tuple[Family, ...]:
 
 
 def make(
-    name: str, *, size: int = 64, protocol: str | None = None, evaluation: bool = False
+    name: str,
+    *,
+    size: int = 64,
+    grey: bool = False,
+    protocol: str | None = None,
+    evaluation: bool = False,
 ) -> Env:
-    """The environment of a name, its frames `size` by `size`.
+    """The environment of a name, its frames `size` by `size`, in colour or in grey.
 
     Evaluation plays whole games, whatever ends an episode in training.
     """
@@ -61,7 +70,10 @@ def make(
         raise UserError(f"frames of size {size}: choose 8 or more")
     chosen = checked_protocol(name, protocol or default_protocol(name))
     try:
-        return family.build(game, size, chosen, evaluation)
+        if grey and family.grey:
+            return family.grey(game, size, chosen, evaluation)
+        env = family.build(game, size, chosen, evaluation)
+        return Grey(env) if grey else env
     except ModuleNotFoundError as error:
         if error.name != family.package:
             raise
@@ -121,8 +133,9 @@ def _canonical_toy(game: str) -> str:
     return game
 
 
-def _build_atari(game: str, size: int, protocol: str, evaluation: bool) -> Env:
-    return Atari(game, size=size, protocol=atari.PROTOCOLS[protocol], evaluation=evaluation)
+def _build_atari(game: str, size: int, protocol: str, evaluation: bool, grey: bool = False) -> Env:
+    rules = atari.PROTOCOLS[protocol]
+    return Atari(game, size=size, grey=grey, protocol=rules, evaluation=evaluation)
 
 
 FAMILIES = (
@@ -141,6 +154,7 @@ FAMILIES = (
         protocols={name: str(protocol) for name, protocol in atari.PROTOCOLS.items()},
         canonical=atari.canonical_game,
         build=_build_atari,
+        grey=partial(_build_atari, grey=True),
         extra="atari",
         package="ale_py",
     ),

@@ -17,6 +17,7 @@ class EnvSpec:
     name: str
     protocol: str = ""
     size: int = 64
+    grey: bool = False
 
     def __post_init__(self) -> None:
         protocol = checked_protocol(self.name, self.protocol or default_protocol(self.name))
@@ -25,4 +26,10 @@ class EnvSpec:
 
     def make(self, *, evaluation: bool = False) -> Env:
         """The environment itself."""
-        return make(self.name, size=self.size, protocol=self.protocol, evaluation=evaluation)
+        return make(
+            self.name,
+            size=self.size,
+            grey=self.grey,
+            protocol=self.protocol,
+            evaluation=evaluation,
+        )

@@ -11,7 +11,15 @@ from torch import Generator
 from tokenworlds.core.types import Segment
 from tokenworlds.evaluation.dream_layout import Layout, label
 from tokenworlds.evaluation.dream_rows import DreamRows, Stretch, dream_rows
-from tokenworlds.evaluation.pictures import LIGHT, Theme, code_colours, font, image_bytes, minus
+from tokenworlds.evaluation.pictures import (
+    LIGHT,
+    Theme,
+    code_colours,
+    font,
+    image_bytes,
+    minus,
+    shades,
+)
 from tokenworlds.evaluation.player import Player
 from tokenworlds.evaluation.results import replace_file
 
@@ -138,7 +146,8 @@ def draw_cell(
     if coded and kind in ("codes", "changed"):
         height, width = (factor * side for side in rows.real.shape[2:4])
         lit = coded.changed[at] if kind == "changed" else None
-        return draw_tiles(coded.tiles[at], coded.vocabulary, (height, width), theme, lit)
+        colours = (shades if coded.shades else code_colours)(coded.vocabulary)
+        return draw_tiles(coded.tiles[at], colours, (height, width), theme, lit)
     shown = {"real": rows.real, **rows.dreams}
     frames = coded.reconstruction if coded and kind == "reconstruction" else shown[kind]
     frame = frames[at]
@@ -148,7 +157,7 @@ def draw_cell(
 
 def draw_tiles(
     tiles: Int[np.ndarray, "h w"],
-    vocabulary: int,
+    colours: UInt8[np.ndarray, "V 3"],
     size: tuple[int, int],
     theme: Theme,
     lit: Bool[np.ndarray, "h w"] | None = None,
@@ -158,7 +167,7 @@ def draw_tiles(
     opaque = np.rint(255 * strength * (tiles >= 0)).astype(np.uint8)
     factor = max(1, min(size[0] // tiles.shape[0], size[1] // tiles.shape[1]))
     ground = Image.new("RGB", size[::-1], theme.background)
-    squares = Image.fromarray(rule(enlarge(code_colours(vocabulary)[tiles], factor), factor))
+    squares = Image.fromarray(rule(enlarge(colours[tiles], factor), factor))
     spare = (size[1] - squares.width) // 2, (size[0] - squares.height) // 2
     mask = Image.fromarray(enlarge(opaque[..., None], factor)[..., 0])
     ground.paste(squares, spare, mask=mask)

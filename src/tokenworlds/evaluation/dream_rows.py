@@ -41,13 +41,20 @@ class Stretch:
 class Coded:
     """Frames as codes hold them, and the codes on a grid, with -1 where it has places to spare.
 
-    `changed` says where a code is another than in the frame before.
+    `changed` says where a code is another than in the frame before. With `shades` codes are in
+    order, from dark to light, and there is no such thing as another.
     """
 
     reconstruction: Frames
     tiles: Int[np.ndarray, "B T h w"]
     changed: Bool[np.ndarray, "B T h w"]
     vocabulary: int
+    shades: bool = False
+
+    @property
+    def kinds(self) -> list[str]:
+        """The lines of a picture that show it."""
+        return ["reconstruction", "codes", *([] if self.shades else ["changed"])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +77,7 @@ class DreamRows:
     @property
     def kinds(self) -> list[str]:
         """The lines of a picture, from above."""
-        codes = ["reconstruction", "codes", "changed"] if self.coded else []
-        return ["real", *codes, *self.dreams]
+        return ["real", *(self.coded.kinds if self.coded else []), *self.dreams]
 
     @property
     def dreams(self) -> dict[str, Frames]:
@@ -164,7 +170,8 @@ def lay_open(recoded: Recoded, stretches: tuple[Stretch, ...]) -> Coded:
     """What codes hold of a segment, as it is shown."""
     tiles = lay_out(recoded.index.cpu().numpy(), recoded.grid)
     changed = find_changed(tiles, stretches)
-    return Coded(to_bytes(recoded.frame), tiles, changed, recoded.vocabulary)
+    frames = to_bytes(recoded.frame)
+    return Coded(frames, tiles, changed, recoded.vocabulary, recoded.shades)
 
 
 def find_changed(

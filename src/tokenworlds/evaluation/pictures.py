@@ -95,6 +95,11 @@ def code_colours(vocabulary: int) -> UInt8[np.ndarray, "V 3"]:
     return from_oklab(np.stack([lightness, chroma * np.cos(hue), chroma * np.sin(hue)], axis=-1))
 
 
+def shades(count: int) -> UInt8[np.ndarray, "V 3"]:
+    """Greys from black to white."""
+    return np.rint(np.linspace(0, 255, count)).astype(np.uint8)[:, None].repeat(3, axis=1)
+
+
 def from_oklab(lab: Float[np.ndarray, "*rest 3"]) -> UInt8[np.ndarray, "*rest 3"]:
     """OKLab (Ottosson, 2020) to sRGB bytes, colours that a screen lacks clipped."""
     to_cone = [[1, 0.3963377774, 0.2158037573], [1, -0.1055613458, -0.0638541728]]

@@ -48,7 +48,7 @@ class Player(nn.Module):
         """What learns, by the name of its learner; dreams are drawn from the generator."""
         world, behaviour = self.world, self.behaviour
         dreaming = Part(
-            cast(nn.Module, behaviour), lambda segment: behaviour.losses(world, segment, generator)
+            cast(nn.Module, behaviour), lambda segment: behaviour.lessons(world, segment, generator)
         )
         return {**world.parts(), "behaviour": dreaming}
 

@@ -42,6 +42,7 @@ class Result:
     protocol: str
     seed: int
     agent_steps: int
+    updates: int
     gradient_steps: int
     temperature: float
     returns: tuple[float, ...]
@@ -114,6 +115,8 @@ def read_result(path: Path) -> Result | None:
         return None
     try:
         document = json.loads(path.read_text())
+        # Where updates are not told, each made one gradient step.
+        document = {"updates": document["gradient_steps"], **document}
         names = [field.name for field in fields(Result) if field.name not in FACTS]
         values = {name: document[name] for name in names}
         returns = {name: tuple(values[name]) for name in ("returns", "random_returns")}

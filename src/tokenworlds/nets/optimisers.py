@@ -1,5 +1,6 @@
 """LaProp, and gradient clipping that refuses what is not finite."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -68,66 +69,84 @@ class Optimiser(Component):
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Optimiser"]):
-        """Choices; `rates` gives parameters whose name begins with a key a rate of their own.
-        `decay` (AdamW's) pulls the weights of `nn.Linear` layers to zero, and nothing else."""
+        """Choices; `rates` gives parameters whose name begins with a key a rate of their own, and
+        `epsilons` an epsilon. In the first `early_updates` an `early_rate` stands for `rate`.
+        `decay` (AdamW's) pulls the weights of `nn.Linear` layers to zero, and nothing else.
+        A `clip` of None lets gradients of any finite norm pass."""
 
         kind: Literal["laprop", "adam"] = "laprop"
         rate: float = 4e-5
         rates: Mapping[str, float] = field(default_factory=dict)
+        early_rate: float | None = None
+        early_updates: int = 0
         betas: tuple[float, float] = (0.9, 0.999)
         epsilon: float = 1e-20
+        epsilons: Mapping[str, float] = field(default_factory=dict)
         decay: float = 0.0
         warm_up: int = 1000
-        clip: float = 1000.0
+        clip: float | None = 1000.0
 
     def __init__(self, config: Config, *, module: nn.Module) -> None:
         self.config = config
         self.named = {name: p for name, p in module.named_parameters() if p.requires_grad}
         self.updates = 0
-        betas, epsilon = config.betas, config.epsilon
-        groups = [
-            {"params": parameters, "lr": rate, "full_rate": rate, "weight_decay": decay}
-            for (rate, decay), parameters in self._groups(linear_weights(module)).items()
-        ]
+        self._insist_on_parts()
+        groups = self._groups(linear_weights(module))
         if config.kind == "adam":
-            self.optimizer: Optimizer = torch.optim.AdamW(
-                groups, betas=betas, eps=epsilon, foreach=True
-            )
+            self.optimizer: Optimizer = torch.optim.AdamW(groups, betas=config.betas, foreach=True)
         elif config.decay:
             raise UserError(f"decay={config.decay} goes with kind='adam', not {config.kind!r}")
         else:
-            self.optimizer = LaProp(groups, betas=betas, eps=epsilon)
+            self.optimizer = LaProp(groups, betas=config.betas)
 
-    def _groups(self, linear: set[str]) -> dict[tuple[float, float], list[Tensor]]:
-        """Parameters by their rate and decay."""
-        groups: dict[tuple[float, float], list[Tensor]] = {}
-        self._insist_on_parts()
+    def _groups(self, linear: set[str]) -> list[dict[str, Any]]:
+        """Parameters by what is chosen for them."""
+        groups: dict[tuple[float, ...], dict[str, Any]] = {}
         for name, parameter in self.named.items():
-            prefix = next((key for key in self.config.rates if name.startswith(key)), None)
-            rate = self.config.rate if prefix is None else self.config.rates[prefix]
-            decay = self.config.decay if name in linear else 0.0
-            groups.setdefault((rate, decay), []).append(parameter)
-        return groups
+            choices = self._choices(name, name in linear)
+            group = groups.setdefault(tuple(choices.values()), {"params": [], **choices})
+            group["params"].append(parameter)
+        return list(groups.values())
+
+    def _choices(self, name: str, linear: bool) -> dict[str, float]:
+        config = self.config
+        rate = own_choice(config.rates, name, config.rate)
+        early = config.rate if config.early_rate is None else config.early_rate
+        return {
+            "lr": rate,
+            "full_rate": rate,
+            "early_rate": own_choice(config.rates, name, early),
+            "eps": own_choice(config.epsilons, name, config.epsilon),
+            "weight_decay": config.decay if linear else 0.0,
+        }
 
     def _insist_on_parts(self) -> None:
-        for prefix in self.config.rates:
+        chosen = [("a rate", key) for key in self.config.rates]
+        chosen += [("an epsilon", key) for key in self.config.epsilons]
+        for what, prefix in chosen:
             if not any(name.startswith(prefix) for name in self.named):
                 parts = {name.partition(".")[0] for name in self.named}
-                raise unknown("part with a rate of its own", prefix, parts)
+                raise unknown(f"part with {what} of its own", prefix, parts)
 
     def step(self, loss: Tensor) -> Tensor:
         """Descend, unless the gradient is not finite; returns its norm before clipping."""
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        norm = nn.utils.clip_grad_norm_(self.named.values(), self.config.clip)
+        most = math.inf if self.config.clip is None else self.config.clip
+        norm = nn.utils.clip_grad_norm_(self.named.values(), most)
         if not torch.isfinite(norm):
             raise FloatingPointError(f"the gradient's norm is {norm.item()}")
         self.updates += 1
-        warmth = min(1.0, self.updates / max(self.config.warm_up, 1))
-        for group in self.optimizer.param_groups:
-            group["lr"] = group["full_rate"] * warmth
+        self._set_rates()
         self.optimizer.step()
         return norm
+
+    def _set_rates(self) -> None:
+        """The rates of the update that is counted now."""
+        warmth = min(1.0, self.updates / max(self.config.warm_up, 1))
+        stage = "early_rate" if self.updates <= self.config.early_updates else "full_rate"
+        for group in self.optimizer.param_groups:
+            group["lr"] = group[stage] * warmth
 
     def state(self) -> dict[str, Tensor]:
         """What the optimiser remembers, by parameter."""
@@ -147,6 +166,11 @@ class Optimiser(Component):
                 # The count of steps stays where it was made, on the processor.
                 device = value.device if slot == "step" else parameter.device
                 self.optimizer.state[parameter][slot] = value.to(device, copy=True)
+
+
+def own_choice(choices: Mapping[str, float], name: str, otherwise: float) -> float:
+    """The choice whose key a name begins with, if there is one."""
+    return next((choices[key] for key in choices if name.startswith(key)), otherwise)
 
 
 def linear_weights(module: nn.Module) -> set[str]:

@@ -7,35 +7,44 @@ from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import Codes, Losses, masked_mean
 from tokenworlds.nets.distributions import mix_uniform, sample_index
 from tokenworlds.priors.balance import Balance, Objective, Span, hits, posterior_entropy
 
 
 class Factorised(nn.Module, Component):
-    """One linear map from history to the logits of every site."""
+    """One linear map from history to the logits of every site, or from each site's share of it."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Factorised"]):
         """Choices. `reverse-kl` is the paper's printed KL(prior || posterior); free bits are nats
         of a whole frame, below which a term no longer pulls, be it by the frame or by the mean
-        over the batch (STORM)."""
+        over the batch (STORM). With `shared` all sites have one map, each from its own share of the
+        history (Smaller World Models: a 1x1 convolution)."""
 
         objective: Objective = "kl"
         free_bits: float = 1.0
         free_bits_over: Span = "frame"
         unimix: float = 0.01
+        shared: bool = False
 
     def __init__(self, config: Config, *, width: int, tokens: int, vocabulary: int) -> None:
         super().__init__()
         self.config = config
-        self.tokens = tokens
+        if config.shared and width % tokens:
+            raise UserError(
+                f"shared=True of the factorised prior cuts a history of {width} into {tokens} "
+                "shares, one a token, and they do not come out even; shared=False takes any width"
+            )
+        self.shares, self.vocabulary = tokens if config.shared else 1, vocabulary
         self.balance = Balance(config.objective, config.free_bits, config.free_bits_over)
-        self.logits = nn.Linear(width, tokens * vocabulary)
+        self.logits = nn.Linear(width // self.shares, tokens // self.shares * vocabulary)
 
     def log_probs(self, feature: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest K V"]:
         """The prediction at each site."""
-        logits = rearrange(self.logits(feature), "... (k v) -> ... k v", k=self.tokens)
+        shares = rearrange(feature, "... (s d) -> ... s d", s=self.shares)
+        logits = rearrange(self.logits(shares), "... s (k v) -> ... (s k) v", v=self.vocabulary)
         return mix_uniform(logits, self.config.unimix)
 
     def losses(

@@ -13,11 +13,22 @@ from typing import cast
 from tokenworlds.core.config import variant
 from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.envs.catalogue import canonical
-from tokenworlds.recipes import iris, sizes, step_vq, storm, token_sizes
+from tokenworlds.recipes import (
+    grid_sizes,
+    iris,
+    sizes,
+    smaller_world_models,
+    step_vq,
+    storm,
+    token_sizes,
+)
 from tokenworlds.training.recipe import Recipe
 from tokenworlds.training.schedule import Interleaved
 from tokenworlds.worlds.delta_iris import DeltaIris
+from tokenworlds.worlds.grid import Grid
 from tokenworlds.worlds.iris import Iris
+from tokenworlds.worlds.latent import Latent
+from tokenworlds.worlds.real import Real
 
 RECIPES: Mapping[str, Callable[[], Recipe]] = {
     "step-vq-m": step_vq.step_vq_m,
@@ -36,6 +47,15 @@ RECIPES: Mapping[str, Callable[[], Recipe]] = {
     "iris-64": iris.iris_64,
     "delta-iris": iris.delta_iris,
     "delta-iris-no-image-tokens": iris.delta_iris_no_image_tokens,
+    "swm": smaller_world_models.swm,
+    "swm-1frame": smaller_world_models.swm_1frame,
+    "swm-1d": smaller_world_models.swm_1d,
+    "swm-continuous": smaller_world_models.swm_continuous,
+    "swm-continuous-1d": smaller_world_models.swm_continuous_1d,
+    "swm-reconstructions": smaller_world_models.swm_reconstructions,
+    "swm-autoregressive": smaller_world_models.swm_autoregressive,
+    "swm-small-field": smaller_world_models.swm_small_field,
+    "ppo": smaller_world_models.ppo,
 }
 SIZES: Mapping[str, Callable[[Recipe], Recipe]] = {
     "nano": lambda recipe: sizes_of(recipe).nano(recipe),
@@ -73,7 +93,7 @@ def load(name: str, size: str, env: str | None = None) -> Found:
 
 def for_benchmark(recipe: Recipe, family: str) -> Recipe:
     """The numbers of a paper for the environments of a family, where they are others."""
-    if family == "dmc" and not is_of_tokens(recipe):
+    if family == "dmc" and isinstance(recipe.world, Latent.Config):
         return with_room(variant(recipe, storm.CONTROL))
     if family == "crafter" and isinstance(recipe.world, DeltaIris.Config):
         return variant(recipe, iris.CRAFTER)
@@ -95,6 +115,8 @@ def is_of_tokens(recipe: Recipe) -> bool:
 
 def sizes_of(recipe: Recipe) -> ModuleType:
     """Where the smaller sizes of a recipe are written."""
+    if isinstance(recipe.world, Grid.Config | Real.Config):
+        return grid_sizes
     return token_sizes if is_of_tokens(recipe) else sizes
 
 

@@ -12,6 +12,7 @@ from tokenworlds.sequence.post_norm_transformer import PostNormTransformer
 from tokenworlds.tokenizers.categorical import Categorical
 from tokenworlds.tokenizers.vq import VQ
 from tokenworlds.training.recipe import Recipe
+from tokenworlds.training.schedule import Iterations
 from tokenworlds.worlds.latent import Latent
 
 NANO: Mapping[str, Any] = {
@@ -105,7 +106,13 @@ SMALL_FILTERS = (32, 64, 128, 128)
 
 
 def for_toy(recipe: Recipe) -> Recipe:
-    """Judged by as many episodes as a short game allows."""
+    """Judged by as many episodes as a short game allows.
+
+    In the midst of an iteration a policy does not know the codes yet that its world has learned.
+    """
+    schedule = recipe.schedule
+    if isinstance(schedule, Iterations.Config):
+        return variant(recipe, {**TOY, "evaluation.every": schedule.steps})
     return variant(recipe, TOY)
 
 

@@ -67,6 +67,35 @@ class Uniform(Component):
         """Nothing is remembered."""
 
 
+class Latest(Component):
+    """The newest steps of every stream, in the order of the streams: nothing is drawn."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ConfigOf["Latest"]):
+        """Nothing to choose."""
+
+    def __init__(self, config: Config, *, batches: Mapping[str, int]) -> None:
+        self.config = config
+
+    def sample(
+        self, learner: str, windows: Windows, batch: int, rng: np.random.Generator
+    ) -> Int[np.ndarray, "B 2"]:
+        """One window of each stream: the batch must be as large as there are streams."""
+        if batch != windows.streams:
+            raise UserError(
+                f"learning.{learner}.batch={batch} does not fit the latest steps of "
+                f"{windows.streams} streams: it takes {windows.streams}, one row each"
+            )
+        return windows.locate(np.arange(1, batch + 1) * windows.starts - 1)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Nothing is remembered."""
+        return {}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Nothing is remembered."""
+
+
 class DynamicFrequency(Component):
     """Windows seen less often are likelier; imagination begins where the world has learned.
 

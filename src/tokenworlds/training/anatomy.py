@@ -13,7 +13,7 @@ from tokenworlds.training.rehearsal import telling_what_does_not_fit
 
 def anatomy(recipe: Recipe, env_name: str) -> dict[str, Any]:
     """Frames, actions and the parameters of every component, as JSON can hold them."""
-    spec = EnvSpec(env_name, "", recipe.resolution)
+    spec = EnvSpec(env_name, "", recipe.resolution, recipe.grey)
     env = spec.make()
     shape, space = env.frame_shape, env.action_space
     env.close()

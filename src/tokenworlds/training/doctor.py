@@ -150,7 +150,7 @@ def begin(name: str) -> str:
 def train_a_little(recipe: Recipe) -> str:
     """A few updates of everything, saved, in a folder that is deleted."""
     small = variant(recipe, {**TINY, "behaviour.horizon": 2})
-    env = EnvSpec("catch", size=small.resolution)
+    env = EnvSpec("catch", size=small.resolution, grey=small.grey)
     threads = torch.get_num_threads()
     spec = RunSpec(
         recipe_name="doctor", size="nano", recipe=small, env=env, seed=0, threads=threads

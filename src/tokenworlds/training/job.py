@@ -28,13 +28,23 @@ from tokenworlds.training.recipe import Recipe
 from tokenworlds.training.schedule import Phase, Progress
 from tokenworlds.training.spec import RunSpec
 
+OPTIMISER = "optimiser_"
+"""How the sets of a checkpoint begin that optimisers are restored from."""
+
 
 def build_player(recipe: Recipe, frame_shape: FrameShape, action_space: ActionSpace) -> Player:
     """World and behaviour with fresh weights."""
     facts = {"frame_shape": frame_shape, "action_space": action_space}
     world = recipe.world.build(**facts)
-    behaviour = recipe.behaviour.build(feature_width=world.feature_width, **facts)
+    behaviour = recipe.behaviour.build(feature_shape=world.feature_shape, **facts)
     return Player(world, behaviour, action_space).eval()
+
+
+def progress_of(checkpoint: Checkpoint) -> Progress:
+    """How far a run was; the optimisers have counted their steps."""
+    sets, state = checkpoint.tensors, checkpoint.state
+    counts = [sets[name]["updates"] for name in sets if name.startswith(OPTIMISER)]
+    return Progress(state["steps"], state["updates"], sum(int(count) for count in counts))
 
 
 class Job:
@@ -83,7 +93,8 @@ class Job:
         segment = gather(self.replay, starts, learning.length).to(torch.device(self.spec.device))
         metrics = learner.update(segment)
         done = {**self.progress.updates, name: self.progress.updates.get(name, 0) + 1}
-        self.progress = replace(self.progress, updates=done)
+        taken = sum(learner.optimiser.updates for learner in self.learners.values())
+        self.progress = replace(self.progress, updates=done, gradient_steps=taken)
         return metrics
 
     def checkpoint(self, **more: Any) -> Checkpoint:
@@ -97,7 +108,7 @@ class Job:
             "sampler": {k: torch.from_numpy(v) for k, v in self.sampler.state().items()},
         }
         for name, learner in self.learners.items():
-            tensors[f"optimiser_{name}"] = learner.optimiser.state()
+            tensors[f"{OPTIMISER}{name}"] = learner.optimiser.state()
         state = {
             "steps": self.progress.steps,
             "updates": dict(self.progress.updates),
@@ -114,9 +125,9 @@ class Job:
         self.replay.restore(state["replay"])
         self.player.load_state_dict(dict(tensors["weights"]))
         for name, learner in self.learners.items():
-            learner.optimiser.restore(tensors[f"optimiser_{name}"])
+            learner.optimiser.restore(tensors[f"{OPTIMISER}{name}"])
         self.sampler.restore({k: v.numpy() for k, v in tensors["sampler"].items()})
-        self.progress = Progress(state["steps"], state["updates"])
+        self.progress = progress_of(checkpoint)
         told = self.collector.restore(tensors["carry"], state["collector"])
         self.rng.bit_generator.state = state["rng"]
         for name, generator in self.generators.items():

@@ -13,7 +13,7 @@ from tokenworlds.envs.spec import EnvSpec
 from tokenworlds.evaluation.episodes import evaluate, evaluate_random
 from tokenworlds.evaluation.player import Player
 from tokenworlds.evaluation.results import Result, facts_by_name
-from tokenworlds.training.job import build_player
+from tokenworlds.training.job import build_player, progress_of
 from tokenworlds.training.run_folder import RunFolder
 from tokenworlds.training.schedule import Progress
 from tokenworlds.training.spec import RunSpec
@@ -43,10 +43,9 @@ def load_player(folder: RunFolder, spec: RunSpec) -> Trained:
     player = build_player(spec.recipe, env.frame_shape, env.action_space)
     env.close()
     player.load_state_dict(dict(found.tensors["weights"]))
-    state = found.state
     player = player.to(spec.device)
-    progress = Progress(state["steps"], state["updates"])
-    return Trained(player, progress, tuple(told), env.frame_shape, state["replay"])
+    replay = found.state["replay"]
+    return Trained(player, progress_of(found), tuple(told), env.frame_shape, replay)
 
 
 def no_checkpoint(folder: RunFolder) -> UserError:
@@ -87,6 +86,7 @@ def judge(
         protocol=env.protocol,
         seed=seed,
         agent_steps=progress.steps,
+        updates=progress.update_count,
         gradient_steps=progress.gradient_steps,
         temperature=temperature,
         returns=tuple(episode.score for episode in played),

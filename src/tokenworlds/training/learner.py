@@ -1,16 +1,16 @@
-"""One part of an agent with its optimiser: a segment in, an update done, metrics out."""
+"""One part of an agent with its optimiser: a segment in, its lessons learned, metrics out."""
 
 from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
-from tokenworlds.core.types import Part, Segment
+from tokenworlds.core.types import Losses, Part, Segment
 from tokenworlds.training.recipe import Learning
 
 
 class NonFiniteLoss(ArithmeticError):
-    """A loss or gradient that is not a number; raised before any weight was changed."""
+    """A loss or gradient that is not a number; raised before it changed any weight."""
 
 
 class Learner:
@@ -21,18 +21,19 @@ class Learner:
         self.learning = learning
         self.module = part.module
         self.optimiser = learning.optimiser.build(module=part.module)
-        self._losses = part.losses
+        self._lessons = part.lessons
 
     def update(self, segment: Segment) -> dict[str, Tensor]:
-        """One step of the optimiser, then of the moving averages."""
+        """Learn all lessons of a segment, one after the other; returns means over them."""
         self.module.train()
         try:
-            return self._learn(segment)
+            told = [self._learn(losses) for losses in self._lessons(segment)]
         finally:
             self.module.eval()
+        return {name: torch.stack([each[name] for each in told]).mean() for name in told[0]}
 
-    def _learn(self, segment: Segment) -> dict[str, Tensor]:
-        losses = self._losses(segment)
+    def _learn(self, losses: Losses) -> dict[str, Tensor]:
+        """One step of the optimiser, then of the moving averages."""
         means = losses.means()
         total = losses.total(self.learning.scales)
         self._insist_on_finite(total, means)

@@ -156,7 +156,7 @@ class Loop:
 
     def _show(self) -> None:
         rates, settings = dict(self.pace.rates()), self.spec.recipe.evaluation
-        if "behaviour_updates" in rates:
+        if self._dreamed and "behaviour_updates" in rates:
             rates["imagined_steps"] = rates["behaviour_updates"] * self._dreamed
         age, end = self.age, self.schedule.age(self.goal)
         to_come = (end - 1) // settings.every - age // settings.every if settings.every else 0

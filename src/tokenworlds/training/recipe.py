@@ -63,7 +63,10 @@ class Housekeeping:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
-    """Every number of a paper. `resolution` is the side of a frame; `streams` play in parallel."""
+    """Every number of a paper. `resolution` is the side of a frame; `streams` play in parallel.
+
+    In `grey`, frames have one channel.
+    """
 
     paper: str
     steps: int
@@ -77,6 +80,7 @@ class Recipe:
     evaluation: Evaluation
     housekeeping: Housekeeping
     collection: Collection = field(default_factory=Collection)
+    grey: bool = False
 
 
 def build_schedule(recipe: Recipe) -> Schedule:

@@ -13,6 +13,8 @@ from tokenworlds.evaluation.player import Player
 from tokenworlds.training.recipe import Recipe, build_schedule
 from tokenworlds.training.schedule import Progress, Schedule
 
+LONG_ENOUGH = 8
+"""Steps in which all that a learner does with a segment has happened once."""
 MISFITS = (ValueError, TypeError, RuntimeError, ArithmeticError, LookupError, AssertionError)
 """What networks raise when the numbers they are made from do not fit together."""
 
@@ -29,7 +31,7 @@ def telling_what_does_not_fit() -> Iterator[None]:
 
 
 def rehearse(player: Player, recipe: Recipe, frame_shape: FrameShape) -> None:
-    """Act, and compute every loss once; changes neither weights nor generators."""
+    """Act, and compute the first lesson of each part; changes neither weights nor generators."""
     insist_that_all_learn(recipe)
     insist_that_segments_fit(recipe)
     before = global_states(player.device)
@@ -37,7 +39,10 @@ def rehearse(player: Player, recipe: Recipe, frame_shape: FrameShape) -> None:
     generator = torch.Generator(player.device).manual_seed(0)
     with torch.no_grad():
         for name, part in player.parts(generator).items():
-            part.losses(segment).total(recipe.learning[name].scales)
+            learning = recipe.learning[name]
+            steps = max(2, min(learning.length, LONG_ENOUGH))
+            tried = blank_segment(player, frame_shape, steps=steps)
+            next(part.lessons(tried)).total(learning.scales)
         act_twice(player, segment, generator)
     restore_global_states(before, player.device)
 

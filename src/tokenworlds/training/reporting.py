@@ -1,5 +1,6 @@
 """The report of a run that stands in its folder: what was found out about it, gathered."""
 
+from tokenworlds.core.errors import Dreamless
 from tokenworlds.core.seeding import numpy_generator, torch_generator
 from tokenworlds.envs.catalogue import best_return
 from tokenworlds.evaluation.dream_rows import DreamRows, choose_segment, dream_rows
@@ -18,7 +19,7 @@ SEEN = 2
 
 
 def report(folder: RunFolder, spec: RunSpec, player: Player, replay: ReplayStore | None) -> Report:
-    """Write the page and its pictures; without replay there is no dream to show."""
+    """Write the page and its pictures; without replay, or a model, there is no dream to show."""
     env = spec.env
     return write_report(
         folder.path,
@@ -34,8 +35,16 @@ def report(folder: RunFolder, spec: RunSpec, player: Player, replay: ReplayStore
         events=read_metrics(folder.path),
         result=read_result(folder.path / FILE),
         best=best_return(env.name),
-        dream=None if replay is None else dream(player, replay, spec.seed),
+        dream=None if replay is None else dream_if_any(player, replay, spec.seed),
     )
+
+
+def dream_if_any(player: Player, replay: ReplayStore, seed: int) -> DreamRows | None:
+    """What the world dreams of the latest steps; None if it does not dream at all."""
+    try:
+        return dream(player, replay, seed)
+    except Dreamless:
+        return None
 
 
 def dream(

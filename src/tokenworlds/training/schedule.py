@@ -1,51 +1,22 @@
 """In which order steps are collected and learners updated.
 
-`Epochs` is the manner of IRIS (Micheli et al., 2023) and of Δ-IRIS (2024).
+`Epochs` is the manner of IRIS (Micheli et al., 2023) and of Δ-IRIS (2024), `Iterations` that of
+SimPLe (Kaiser et al., 2020) with the numbers of Smaller World Models (Robine et al., 2023).
 """
 
-from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import Protocol, runtime_checkable
 
 from tokenworlds.core.clocks import Ratio
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import unknown
+from tokenworlds.training.alternation import Alternation
+from tokenworlds.training.progress import Phase, Progress
+from tokenworlds.training.rounds import Blocks, Rounds, collecting, round_up, updating
 
-PIECE = 10
-"""Steps of every stream, or updates, in one phase of an epoch: a stop waits for no more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """Collect this many steps of every stream, then update each learner this many times."""
-
-    collect: int
-    updates: Mapping[str, int]
-    random: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a run is: agent steps of all streams, and updates of each learner."""
-
-    steps: int = 0
-    updates: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def gradient_steps(self) -> int:
-        """Updates of all learners together."""
-        return sum(self.updates.values())
-
-    def left(self, goal: "Progress") -> "Progress":
-        """What is still to do on the way to a goal."""
-        due = {name: max(n - self.updates.get(name, 0), 0) for name, n in goal.updates.items()}
-        return Progress(max(goal.steps - self.steps, 0), due)
-
-    def reaches(self, goal: "Progress") -> bool:
-        """Whether nothing is left to do."""
-        left = self.left(goal)
-        return not left.steps and not left.gradient_steps
+__all__ = ["Epochs", "Interleaved", "Iterations", "Phase", "Progress", "Schedule"]
 
 
 @runtime_checkable
@@ -117,7 +88,7 @@ class Interleaved(Component):
         }
 
 
-class Epochs(Component):
+class Epochs(Rounds, Component):
     """Steps of all streams, then the updates of one learner after the other, over and over."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,58 +120,26 @@ class Epochs(Component):
     def __init__(self, config: Config, *, streams: int, total: int) -> None:
         self.config = config
         self.streams = streams
-        self.total = total
-        self.first = config.first_steps or config.steps
-        self.collecting = 1 + -(-max(total - self.first, 0) // config.steps)
-        self.epochs = self.collecting + config.final_epochs
+        self.blocks = Blocks(config.steps, config.first_steps, total)
+        self.rounds = self.blocks.count + config.final_epochs
 
-    @property
-    def goal(self) -> Progress:
-        """Where the last epoch ends."""
-        return self.end(self.epochs)
+    def end(self, rounds: int) -> Progress:
+        """All steps up to the end of an epoch, and all updates."""
+        updates = {name: self._updates(name, rounds) for name in self.config.updates}
+        return Progress(round_up(self.blocks.end(rounds), self.streams), updates)
 
-    def end(self, epochs: int) -> Progress:
-        """The progress of a run that has done so many epochs."""
-        updates = {name: self._updates(name, epochs) for name in self.config.updates}
-        return Progress(round_up(min(self._nominal(epochs), self.total), self.streams), updates)
+    def ended(self, rounds: int) -> int:
+        """The steps themselves; an epoch without any counts like the others."""
+        final = max(rounds - self.blocks.count, 0)
+        return self.end(rounds).steps + final * self.config.steps
 
-    def epoch(self, progress: Progress) -> int:
-        """Epochs that are over."""
-        return bisect_left(
-            range(self.epochs), True, key=lambda done: not progress.reaches(self.end(done + 1))
-        )
-
-    def phases(self, progress: Progress) -> Iterator[Phase]:
-        """Epochs in small pieces, each of collecting or of one learner."""
-        for done in range(self.epoch(progress), self.epochs):
-            left = progress.left(self.end(done + 1))
-            random = self.config.random_first and done == 0
-            for count in pieces(left.steps // self.streams):
-                yield Phase(count, {}, random=random)
-            for name, due in left.updates.items():
-                for count in pieces(due):
-                    yield Phase(0, {name: count})
-            progress = self.end(done + 1)
-
-    def age(self, progress: Progress) -> int:
-        """That of the epochs done, and of the present one by the share of its work.
-
-        An epoch without steps of its own counts like the others.
-        """
-        done = self.epoch(progress)
-        if done == self.epochs:
-            return self._ended(done)
-        begin, end = self.end(done), self.end(done + 1)
-        whole, left = begin.left(end), progress.left(end)
-        work = whole.steps + whole.gradient_steps
-        rest = left.steps + left.gradient_steps
-        span = self._ended(done + 1) - self._ended(done)
-        return self._ended(done) + span * (work - rest) // work if work else self._ended(done)
-
-    def _ended(self, epochs: int) -> int:
-        """The age at the end of an epoch."""
-        final = max(epochs - self.collecting, 0)
-        return self.end(epochs).steps + final * self.config.steps
+    def turn(self, done: int, progress: Progress) -> Iterator[Phase]:
+        """Collecting, then one learner after the other."""
+        left = progress.left(self.end(done + 1))
+        random = self.config.random_first and done == 0
+        yield from collecting(left.steps // self.streams, random)
+        for name, due in left.updates.items():
+            yield from updating(name, due)
 
     def _updates(self, learner: str, epochs: int) -> int:
         """Updates of a learner in so many epochs."""
@@ -209,17 +148,94 @@ class Epochs(Component):
         trained = max(epochs - self.config.start_after.get(learner, 0), 0)
         return first + (trained - 1) * each if trained else 0
 
-    def _nominal(self, epochs: int) -> int:
-        """Steps of so many epochs if the run and its streams let them."""
-        return self.first + (epochs - 1) * self.config.steps if epochs else 0
+
+class Iterations(Rounds, Component):
+    """Steps, then tokenizer and world by turns, then the behaviour alone, over and over."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ConfigOf["Iterations"]):
+        """Choices: `steps` of an iteration; the first may have another number (0 is the same).
+
+        It plays at random, and makes `warm_up_updates` of the tokenizer before all else. For each
+        iteration, the last number holding for all after it: the `epochs` of the world, the
+        `intervals` of its updates from one of the tokenizer to the next, and the `batches`, which
+        are updates of the behaviour. An epoch cuts each iteration's steps from a random place on
+        into sequences of a `length`, and shows the world so many in an update.
+        """
+
+        steps: int = 6_400
+        first_steps: int = 12_800
+        warm_up_updates: int = 16_000
+        epochs: tuple[int, ...] = (140, 32, 24, 20, 16, 14, 12, 11, 10, 9, 8, 8, 7, 7, 6)
+        sequences: int = 4
+        length: int = 11
+        intervals: tuple[int, ...] = (2, 2, 3)
+        batches: tuple[int, ...] = (*[1000] * 7, 2000, *[1000] * 3, 2000, *[1000] * 2, 3000)
+
+        def __post_init__(self) -> None:
+            if min(self.steps, self.sequences, self.length, *self.intervals) < 1:
+                wanted = "steps, sequences, length and intervals take 1 or more"
+                raise ValueError(f"{self} is no plan: {wanted}")
+            if min(self.first_steps, self.warm_up_updates, *self.epochs, *self.batches) < 0:
+                raise ValueError(f"{self} is no plan: nothing is less than 0")
+            if not (self.epochs and self.intervals and self.batches):
+                raise ValueError(f"{self} is no plan: an iteration needs a number of each")
+
+    def __init__(self, config: Config, *, streams: int, total: int) -> None:
+        self.config = config
+        self.streams = streams
+        self.blocks = Blocks(config.steps, config.first_steps, total)
+        self.rounds = self.blocks.count
+        self.alternations = list(self._alternations())
+        self._ends = [Progress(0, {"tokenizer": 0, "world": 0, "behaviour": 0})]
+        for done in range(self.rounds):
+            self._ends.append(self._end_after(self._ends[-1], done))
+
+    def end(self, rounds: int) -> Progress:
+        """All steps up to the end of an iteration, and all updates."""
+        return self._ends[rounds]
+
+    def ended(self, rounds: int) -> int:
+        """Each iteration counts `steps`, so that what is done as often is done at its end."""
+        return rounds * self.config.steps
+
+    def turn(self, done: int, progress: Progress) -> Iterator[Phase]:
+        """Collecting, the warm-up of the tokenizer, its alternation with the world, behaviour."""
+        left, begin = progress.left(self.end(done + 1)), self.end(done).updates
+        alternation = self.alternations[done]
+        yield from collecting(left.steps // self.streams, random=done == 0)
+        yield from updating("tokenizer", left.updates["tokenizer"] - alternation.turns)
+        turns = max(alternation.turns - left.updates["tokenizer"], 0)
+        yield from alternation.phases(turns, progress.updates.get("world", 0) - begin["world"])
+        yield from updating("behaviour", left.updates["behaviour"])
+
+    def _alternations(self) -> Iterator[Alternation]:
+        for done, updates in enumerate(self._updates()):
+            epochs, interval = at(self.config.epochs, done), at(self.config.intervals, done)
+            yield Alternation(epochs, updates, interval)
+
+    def _updates(self) -> Iterator[int]:
+        """Updates of the world in one epoch of each iteration, over all that was collected.
+
+        A random place to cut from costs a block, on average, all but one step of a sequence.
+        """
+        ends = [self.blocks.end(block) for block in range(self.rounds + 1)]
+        cut = (max(end - begin - (self.config.length - 1), 0) for begin, end in pairwise(ends))
+        for steps in accumulate(cut):
+            yield -(-steps // (self.config.length * self.config.sequences))
+
+    def _end_after(self, begin: Progress, done: int) -> Progress:
+        alternation = self.alternations[done]
+        first = self.config.warm_up_updates if done == 0 else 0
+        due = {
+            "tokenizer": first + alternation.turns,
+            "world": alternation.world(alternation.turns),
+            "behaviour": at(self.config.batches, done),
+        }
+        updates = {name: begin.updates[name] + count for name, count in due.items()}
+        return Progress(round_up(self.blocks.end(done + 1), self.streams), updates)
 
 
-def round_up(steps: int, streams: int) -> int:
-    """The least number of steps, as many as these, that all streams have an equal share in."""
-    return -(-steps // streams) * streams
-
-
-def pieces(count: int) -> Iterator[int]:
-    """A number in pieces of at most `PIECE`, the last one the smallest."""
-    for begin in range(0, count, PIECE):
-        yield min(PIECE, count - begin)
+def at(numbers: Sequence[int], place: int) -> int:
+    """The number at a place; the last one holds for all after it."""
+    return numbers[min(place, len(numbers) - 1)]

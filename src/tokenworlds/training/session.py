@@ -95,8 +95,7 @@ def judges(result: Result, spec: RunSpec, progress: Progress, episodes: int) -> 
 
 def is_of(result: Result, progress: Progress) -> bool:
     """Whether a result is of this moment of a run."""
-    now = progress.steps, progress.gradient_steps
-    return (result.agent_steps, result.gradient_steps) == now
+    return (result.agent_steps, result.updates) == (progress.steps, progress.update_count)
 
 
 def conclude_finished(spec: RunSpec, folder: RunFolder, should_stop: Stop) -> Ending | None:

@@ -23,6 +23,7 @@ from tokenworlds.core.types import (
     Recoded,
     Segment,
     masked_mean,
+    once,
     to_frames,
 )
 from tokenworlds.heads.sign_reward import SignReward
@@ -75,14 +76,14 @@ class Iris(nn.Module, Component):
             vocabulary=self.tokenizer.vocabulary,
             actions=action_space.size,
         )
-        self.feature_width = self.dynamics.sequence.width
+        self.feature_shape: tuple[int, ...] = (self.dynamics.sequence.width,)
         self.dynamics.insist_on_context(config.context, self.tokens + 1)
 
     def parts(self) -> dict[str, Part]:
         """The tokenizer learns to draw, all else to foresee what it writes."""
         return {
-            "tokenizer": Part(cast(nn.Module, self.tokenizer), self.tokenizer_losses),
-            "world": Part(self.dynamics, self.losses),
+            "tokenizer": Part(cast(nn.Module, self.tokenizer), once(self.tokenizer_losses)),
+            "world": Part(self.dynamics, once(self.losses)),
         }
 
     def tokenizer_losses(self, segment: Segment) -> Losses:

@@ -27,6 +27,7 @@ from tokenworlds.core.types import (
     Part,
     Recoded,
     Segment,
+    once,
     to_frames,
 )
 from tokenworlds.heads.ending import Ending
@@ -100,11 +101,11 @@ class Latent(nn.Module, Component):
         self.prior = config.prior.build(width=width, **sizes)
         self.reward = config.reward.build(width=width)
         self.ending = config.ending.build(width=width)
-        self.feature_width = sizes["tokens"] * sizes["vocabulary"] + width
+        self.feature_shape: tuple[int, ...] = (sizes["tokens"] * sizes["vocabulary"] + width,)
 
     def parts(self) -> dict[str, Part]:
         """All of it learns together."""
-        return {"world": Part(self, self.losses)}
+        return {"world": Part(self, once(self.losses))}
 
     def losses(self, segment: Segment) -> Losses:
         """Everything at once: codes that stand for frames, and a history that foresees them."""

@@ -26,12 +26,12 @@ from tokenworlds.worlds.outcomes import outcome_losses
 class TokenView:
     """A feature and a frame, each made when asked for."""
 
-    describe: Callable[[], Float[Tensor, "B D"]]
+    describe: Callable[[], Float[Tensor, "B *D"]]
     decode: Callable[[], Float[Tensor, "B C H W"]]
 
     @property
-    def feature(self) -> Float[Tensor, "B D"]:
-        """The hidden state at the last token of what is seen."""
+    def feature(self) -> Float[Tensor, "B *D"]:
+        """The hidden state at the last token of what is seen, or a map of its codes."""
         return self.describe()
 
     @property

@@ -1,0 +1,98 @@
+"""Strided convolutions around residual blocks (Smaller World Models: Robine et al., 2023)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, cast
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from tokenworlds.core.config import Component, ConfigOf
+
+Field = Literal["wide", "patch"]
+"""What a site knows of a frame: `wide`, most of it; `patch`, only the pixels it stands for."""
+
+
+class StridedEncoder(nn.Module, Component):
+    """Convolutions that halve the map, residual blocks, and a convolution of single sites."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ConfigOf["StridedEncoder"]):
+        """Choices: channels of each halving, and residual blocks after the last."""
+
+        filters: tuple[int, ...] = (32, 64, 128, 256)
+        blocks: int = 2
+        field: Field = "wide"
+
+        def __post_init__(self) -> None:
+            if not self.filters:
+                raise ValueError("filters takes a width for each halving, at least one")
+
+        @property
+        def kernel(self) -> int:
+            """Of the layers that halve or double a map."""
+            return 4 if self.field == "wide" else 2
+
+        @property
+        def reach(self) -> int:
+            """The kernel of the layers that keep a map's size."""
+            return 3 if self.field == "wide" else 1
+
+    def __init__(self, config: Config, *, channels: int, latent: int, normed: bool = True) -> None:
+        """`normed`: a batch norm, without which codes' vectors would drift, ends the stack."""
+        super().__init__()
+        self.config = config
+        self.layers = nn.Sequential()
+        for before, after in pairwise((channels, *config.filters)):
+            layer = nn.Conv2d(before, after, config.kernel, 2, config.kernel // 2 - 1, bias=False)
+            self.layers.extend([layer, nn.BatchNorm2d(after), nn.LeakyReLU()])
+        self.layers.extend(residual_blocks(config, normed=True))
+        self.layers.append(nn.Conv2d(config.filters[-1], latent, 1, bias=not normed))
+        if normed:
+            self.layers.append(nn.BatchNorm2d(latent))
+
+    def forward(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
+        """Frames to a map."""
+        return cast(Tensor, self.layers(frames))
+
+
+class StridedDecoder(nn.Module):
+    """The mirror of an encoder with these choices, with biases and without norms."""
+
+    def __init__(self, config: StridedEncoder.Config, *, channels: int, latent: int) -> None:
+        super().__init__()
+        widest, padding = config.filters[-1], config.kernel // 2 - 1
+        first = nn.Conv2d(latent, widest, config.reach, padding=config.reach // 2)
+        self.layers = nn.Sequential(first, nn.LeakyReLU())
+        self.layers.extend(residual_blocks(config, normed=False))
+        for before, after in pairwise((*reversed(config.filters), channels)):
+            layer = nn.ConvTranspose2d(before, after, config.kernel, 2, padding)
+            self.layers.extend([layer, nn.LeakyReLU()])
+        self.layers.pop(-1)
+
+    def forward(self, maps: Float[Tensor, "B D h w"]) -> Float[Tensor, "B C H W"]:
+        """A map to frames, unbounded."""
+        return cast(Tensor, self.layers(maps))
+
+
+class ResidualBlock(nn.Module):
+    """A convolution of neighbours, one of single sites, and the map itself."""
+
+    def __init__(self, channels: int, reach: int, *, normed: bool) -> None:
+        super().__init__()
+        near = nn.Conv2d(channels, channels, reach, padding=reach // 2, bias=not normed)
+        single = nn.Conv2d(channels, channels, 1, bias=not normed)
+        norms = [nn.BatchNorm2d(channels) if normed else nn.Identity() for _ in range(2)]
+        self.layers = nn.Sequential(near, norms[0], nn.ReLU(), single, norms[1])
+
+    def forward(self, maps: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+        """A map of the same size."""
+        return cast(Tensor, maps + self.layers(maps))
+
+
+def residual_blocks(config: StridedEncoder.Config, *, normed: bool) -> Iterator[nn.Module]:
+    """Those of the narrowest map, each with its activation."""
+    for _ in range(config.blocks):
+        yield ResidualBlock(config.filters[-1], config.reach, normed=normed)
+        yield nn.LeakyReLU()

@@ -1,0 +1,71 @@
+"""The networks of policies: sizes of the papers, and what they refuse."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from tokenworlds.core.errors import UserError
+from tokenworlds.nets.policy_networks import FrameNetwork, GridNetwork
+
+
+def count(network: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+def test_parameters_are_those_of_the_papers() -> None:
+    assert count(GridNetwork.Config().build(shape=(32, 6, 6))) == 1_293_824
+    plain = FrameNetwork.Config(orthogonal=False)
+    assert count(plain.build(shape=(4, 84, 84))) == 1_684_128
+
+
+@pytest.mark.parametrize("shape", [(32, 6, 6), (32, 36, 1), (40, 1, 1)])
+def test_maps_of_any_shape_become_vectors(shape: tuple[int, int, int]) -> None:
+    network = GridNetwork.Config(filters=4, width=7).build(shape=shape)
+    assert network(torch.randn(2, *shape)).shape == (2, 7)
+    assert network.width == 7
+
+
+@torch.no_grad()
+def test_on_one_site_all_layers_are_linear() -> None:
+    torch.manual_seed(0)
+    network = GridNetwork.Config(filters=4, kernel=1, width=3).build(shape=(5, 1, 1))
+    seen = torch.randn(2, 5)
+    hidden: Tensor = seen
+    for layer in network.layers:
+        if isinstance(layer, nn.Conv2d):
+            hidden = hidden @ layer.weight[:, :, 0, 0].T
+            hidden = functional.leaky_relu(functional.layer_norm(hidden, (4,)))
+    expected = network.output(hidden)
+    torch.testing.assert_close(network(seen[:, :, None, None]), expected)
+
+
+def test_an_even_kernel_is_refused() -> None:
+    with pytest.raises(UserError, match="kernel=4"):
+        GridNetwork.Config(kernel=4).build(shape=(32, 6, 6))
+
+
+def test_frames_too_small_for_the_convolutions_are_refused() -> None:
+    with pytest.raises(UserError, match="frames of 35x84 are too small"):
+        FrameNetwork.Config().build(shape=(4, 35, 84))
+    network = FrameNetwork.Config(width=2).build(shape=(1, 36, 36))
+    assert network(torch.rand(3, 1, 36, 36)).shape == (3, 2)
+
+
+def test_layers_need_a_number_each() -> None:
+    with pytest.raises(UserError, match="one number for each layer"):
+        FrameNetwork.Config(filters=(32, 64))
+
+
+def test_orthogonal_layers_double_what_a_relu_halves() -> None:
+    torch.manual_seed(0)
+    network = FrameNetwork.Config(filters=(4,), kernels=(4,), strides=(4,), width=6).build(
+        shape=(1, 8, 8)
+    )
+    layers = [layer for layer in network.modules() if isinstance(layer, nn.Conv2d | nn.Linear)]
+    assert len(layers) == 2
+    for layer in layers:
+        weight = layer.weight.detach().flatten(1)
+        torch.testing.assert_close(weight @ weight.T, 2 * torch.eye(len(weight)))
+        assert layer.bias is not None
+        assert not layer.bias.any()

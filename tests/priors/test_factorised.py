@@ -1,0 +1,29 @@
+"""One map for all sites is a 1x1 convolution."""
+
+import pytest
+import torch
+from einops import rearrange
+from torch.nn import functional
+
+from tokenworlds.core.errors import UserError
+from tokenworlds.priors.factorised import Factorised
+
+SHARED = Factorised.Config(shared=True, unimix=0.0)
+
+
+@torch.no_grad()
+def test_a_shared_map_is_a_convolution_of_one_site() -> None:
+    prior = SHARED.build(width=6 * 3, tokens=6, vocabulary=5)
+    maps = torch.randn(4, 3, 2, 3)
+    found = prior.log_probs(rearrange(maps, "n c h w -> n (h w c)"))
+    weight = rearrange(prior.logits.weight, "v c -> v c 1 1")
+    logits = functional.conv2d(maps, weight, prior.logits.bias)
+    expected = rearrange(logits, "n v h w -> n (h w) v").log_softmax(-1)
+    torch.testing.assert_close(found, expected)
+
+
+def test_a_history_that_cannot_be_shared_out_is_named() -> None:
+    with pytest.raises(UserError, match="history of 13 into 6"):
+        SHARED.build(width=13, tokens=6, vocabulary=5)
+    prior = Factorised.Config().build(width=13, tokens=6, vocabulary=5)
+    assert prior.sample(torch.randn(2, 13), None).shape == (2, 6)

@@ -1,0 +1,114 @@
+"""PixelCNN: what a site may see, and that drawing and foreseeing are one."""
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tokenworlds.core.errors import UserError
+from tokenworlds.nets.distributions import sample_index
+from tokenworlds.priors.pixelcnn import PixelCNN
+
+
+def make_prior(side: int = 3, vocabulary: int = 3, **choices: Any) -> PixelCNN:
+    torch.manual_seed(0)
+    config = PixelCNN.Config(**{"channels": 8, **choices})
+    prior = config.build(width=2 * side**2, tokens=side**2, vocabulary=vocabulary).double()
+    with torch.no_grad():
+        for parameter in prior.parameters():
+            parameter.mul_(2.0)
+    return prior
+
+
+def feature_of(side: int, *lead: int) -> Tensor:
+    return torch.randn(*lead, 2 * side**2, dtype=torch.float64)
+
+
+def influence(prior: PixelCNN, side: int) -> Tensor:
+    """[seen, by]: whether the code of a site moves what is foreseen at another."""
+    index, feature = torch.zeros(side**2, dtype=torch.long), feature_of(side)
+    changed = index + torch.eye(side**2, dtype=torch.long)
+    before = prior.log_probs(feature, index)
+    after = prior.log_probs(feature.expand(side**2, -1), changed)
+    return ((after - before).abs() > 1e-12).any(-1)
+
+
+@pytest.mark.parametrize("side", [1, 2, 3, 6])
+@torch.no_grad()
+def test_a_site_sees_all_before_it_and_neither_itself_nor_what_follows(side: int) -> None:
+    earlier = torch.ones(side**2, side**2, dtype=torch.bool).triu(1)
+    assert torch.equal(influence(make_prior(side), side), earlier)
+
+
+@torch.no_grad()
+def test_a_small_kernel_sees_what_is_near_and_nothing_later() -> None:
+    side = 5
+    row, column = torch.arange(side**2) // side, torch.arange(side**2) % side
+    up = row[None] - row[:, None]
+    left = column[None] - column[:, None]
+    beside = (up == 0) & (left > 0) & (left <= 2)
+    over = (up > 0) & (up <= 2) & (left.abs() <= 2)
+    prior = make_prior(side, kernel=3, layers=2)
+    assert torch.equal(influence(prior, side), beside | over)
+
+
+def test_a_site_reads_its_own_share_of_the_history() -> None:
+    prior, feature = make_prior(kernel=3, layers=2), feature_of(3).requires_grad_()
+    index = torch.zeros(9, dtype=torch.long)
+    for site in range(9):
+        surprise = prior.log_probs(feature, index)[site, 0]
+        (gradient,) = torch.autograd.grad(surprise, feature)
+        assert gradient.view(9, 2)[site].all()
+        below = 3 * (site // 3 + 1)
+        assert not gradient.view(9, 2)[below:].any()
+
+
+@pytest.mark.parametrize(("side", "kernel"), [(1, 3), (3, 3), (4, 5)])
+@torch.no_grad()
+def test_every_site_is_drawn_from_what_is_foreseen_of_it(
+    side: int, kernel: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prior, feature = make_prior(side, kernel=kernel), feature_of(side, 2, 5)
+    drawn_from: list[Tensor] = []
+
+    def record(log_probs: Tensor, generator: Any) -> Tensor:
+        drawn_from.append(log_probs)
+        return sample_index(log_probs, generator)
+
+    monkeypatch.setattr("tokenworlds.priors.pixelcnn.sample_index", record)
+    index = prior.sample(feature, torch.Generator().manual_seed(0))
+    assert len(index.unique()) > 1
+    foreseen = prior.log_probs(feature, index)
+    torch.testing.assert_close(torch.stack(drawn_from, 1).view_as(foreseen), foreseen)
+
+
+@torch.no_grad()
+def test_frames_are_drawn_as_often_as_the_product_over_sites_says() -> None:
+    prior, feature = make_prior(2, vocabulary=2, unimix=0.1), feature_of(2)
+    frames = torch.tensor(list(itertools.product(range(2), repeat=4)))
+    foreseen = prior.log_probs(feature.expand(16, -1), frames)
+    chances = foreseen.gather(-1, frames.unsqueeze(-1)).sum((-1, -2)).exp()
+    assert chances.sum().item() == pytest.approx(1.0)
+    index = prior.sample(feature.expand(20_000, -1), torch.Generator().manual_seed(0))
+    number = (index * torch.tensor([8, 4, 2, 1])).sum(-1)
+    share = torch.bincount(number, minlength=16) / 20_000
+    torch.testing.assert_close(share.double(), chances, atol=0.02, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("choices", "facts", "words"),
+    [
+        ({}, {"tokens": 6}, "square of tokens, and 6 are none"),
+        ({}, {"width": 13}, "13 does not come out even"),
+        ({"layers": 1}, {}, "2 or more"),
+        ({"kernel": 4}, {}, "odd"),
+        ({"kernel": 1}, {}, "odd, and 3 or more"),
+    ],
+)
+def test_sizes_that_cannot_be_are_named(
+    choices: dict[str, Any], facts: dict[str, int], words: str
+) -> None:
+    with pytest.raises(UserError, match=words):
+        PixelCNN.Config(**choices).build(**{"width": 8, "tokens": 4, "vocabulary": 3, **facts})

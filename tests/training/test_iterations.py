@@ -1,0 +1,209 @@
+"""Iterations are those of Smaller World Models, tokenizer and world learning by turns."""
+
+import json
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from schedule_courses import SMALL_ITERATIONS, after, course
+
+from tokenworlds.core.config import ConfigOf
+from tokenworlds.core.description import from_json, override, to_json
+from tokenworlds.training.alternation import Alternation
+from tokenworlds.training.rehearsal import earlier
+from tokenworlds.training.schedule import Epochs, Iterations, Progress, Schedule
+
+PAPER = Iterations.Config().build(streams=1, total=102_400)
+NAMES = ("tokenizer", "world", "behaviour")
+
+
+def learned(iteration: int) -> tuple[int, ...]:
+    """Updates in one iteration, counted from 1."""
+    begin, end = PAPER.end(iteration - 1).updates, PAPER.end(iteration).updates
+    return tuple(end[name] - begin.get(name, 0) for name in NAMES)
+
+
+@pytest.mark.parametrize(
+    ("iteration", "steps", "each", "updates"),
+    [
+        (1, 12_800, 291, (16_000 + 20_440, 40_740, 1000)),
+        (2, 19_200, 436, (7_008, 13_952, 1000)),
+        (8, 57_600, 1308, (4_807, 14_388, 2000)),
+        (12, 83_200, 1889, (5_040, 15_112, 2000)),
+        (15, 102_400, 2324, (4_650, 13_944, 3000)),
+    ],
+)
+def test_the_iterations_of_the_paper(
+    iteration: int, steps: int, each: int, updates: tuple[int, ...]
+) -> None:
+    assert PAPER.end(iteration).steps == steps
+    assert PAPER.alternations[iteration - 1].updates == each
+    assert learned(iteration) == updates
+
+
+def test_an_epoch_of_the_paper_grows_with_what_was_collected() -> None:
+    expected = {3: 582, 7: 1163, 9: 1453, 11: 1743, 13: 2034, 14: 2179}
+    assert {i: PAPER.alternations[i - 1].updates for i in expected} == expected
+    assert [learned(i)[2] for i in range(1, 16)].count(1000) == 12
+
+
+def test_the_updates_of_a_whole_run_of_the_paper() -> None:
+    goal = PAPER.goal
+    assert PAPER.rounds == 15
+    assert goal.steps == 102_400
+    assert goal.updates["behaviour"] == 19_000
+    assert round(goal.updates["world"], -2) == 241_100
+    assert round(goal.updates["tokenizer"] - 16_000, -2) == 89_700
+
+
+@pytest.mark.parametrize(("first", "total"), [(12_800, 25_600), (50, 231), (9, 47)])
+def test_an_epoch_is_as_long_as_blocks_cut_from_random_places_are_on_average(
+    first: int, total: int
+) -> None:
+    config = Iterations.Config(steps=first // 2 + 1, first_steps=first, sequences=1, length=11)
+    schedule = config.build(streams=1, total=total)
+    ends = [schedule.end(done).steps for done in range(schedule.rounds + 1)]
+    for done in range(schedule.rounds):
+        blocks = [end - begin for begin, end in pairwise(ends[: done + 2])]
+        cut = sum(max(block - place, 0) // 11 for block in blocks for place in range(11))
+        assert schedule.alternations[done].updates == -(-cut // 11)
+
+
+def told(alternation: Alternation) -> str:
+    """A letter for each update."""
+    phases = alternation.phases(0, 0)
+    return "".join(name[0] * count for phase in phases for name, count in phase.updates.items())
+
+
+@pytest.mark.parametrize(
+    ("alternation", "expected"),
+    [
+        (Alternation(epochs=2, updates=5, interval=2), "twwtwwtw" * 2),
+        (Alternation(epochs=2, updates=4, interval=2), "twwtwwt" * 2),
+        (Alternation(epochs=1, updates=7, interval=3), "twwwtwwwtw"),
+        (Alternation(epochs=2, updates=2, interval=3), "tww" * 2),
+        (Alternation(epochs=3, updates=0, interval=2), ""),
+    ],
+)
+def test_the_tokenizer_has_its_turn_before_every_so_many_updates_of_the_world(
+    alternation: Alternation, expected: str
+) -> None:
+    assert told(alternation) == expected
+    assert alternation.turns == expected.count("t")
+    assert alternation.world(alternation.turns) == expected.count("w")
+
+
+def test_the_first_iteration_plays_at_random_and_warms_the_tokenizer_up() -> None:
+    schedule = SMALL_ITERATIONS.build(streams=1, total=100)
+    phases, progress = list(schedule.phases(Progress())), Progress()
+    for phase in phases:
+        assert phase.random == (phase.collect > 0 and progress.steps < 70)
+        if "world" in phase.updates:
+            assert progress.updates["tokenizer"] >= 23
+        if "behaviour" in phase.updates:
+            iteration = schedule.done(progress) + 1
+            assert progress.updates["world"] == schedule.end(iteration).updates["world"]
+        progress = after(progress, phase, 1)
+    assert progress == schedule.goal
+
+
+@pytest.mark.parametrize("total", [1, 5, 69, 70, 71, 500])
+@pytest.mark.parametrize("streams", [1, 4, 64])
+def test_iterations_share_their_steps_among_streams_and_end_with_the_run(
+    streams: int, total: int
+) -> None:
+    schedule = SMALL_ITERATIONS.build(streams=streams, total=total)
+    ends = [schedule.end(done).steps for done in range(schedule.rounds + 1)]
+    nominal = [0, *range(70, total, 30), total]
+    assert ends == [-(-steps // streams) * streams for steps in nominal]
+
+
+def test_no_phase_is_long() -> None:
+    for phase in SMALL_ITERATIONS.build(streams=4, total=500).phases(Progress()):
+        assert 1 <= phase.collect + sum(phase.updates.values()) <= 10
+
+
+@pytest.mark.parametrize("first", [0, 70, 60, 13])
+@pytest.mark.parametrize("streams", [1, 7])
+def test_what_is_done_every_steps_is_done_when_an_iteration_is_over(
+    first: int, streams: int
+) -> None:
+    words = [f"schedule.first_steps={first}"]
+    plan = override(Plan(SMALL_ITERATIONS), words)
+    schedule: Any = plan.schedule.build(streams=streams, total=200)
+    places = list(course(schedule.phases(Progress()), streams))
+    passed = [p for q, p in pairwise(places) if schedule.age(p) // 30 > schedule.age(q) // 30]
+    assert passed == [schedule.end(done) for done in range(1, schedule.rounds + 1)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    total=st.integers(1, 300),
+    streams=st.integers(1, 20),
+    first=st.integers(0, 90),
+    epochs=st.lists(st.integers(0, 3), min_size=1, max_size=3),
+    intervals=st.lists(st.integers(1, 15), min_size=1, max_size=3),
+    place=st.floats(0, 1),
+)
+def test_iterations_begun_anew_anywhere_go_on_where_they_were(
+    total: int,
+    streams: int,
+    first: int,
+    epochs: list[int],
+    intervals: list[int],
+    place: float,
+) -> None:
+    config = Iterations.Config(
+        steps=40,
+        first_steps=first,
+        warm_up_updates=first // 2,
+        epochs=tuple(epochs),
+        sequences=1,
+        length=5,
+        intervals=tuple(intervals),
+        batches=(first % 3,),
+    )
+    schedule = config.build(streams=streams, total=total)
+    phases = list(schedule.phases(Progress()))
+    places = list(course(phases, streams))
+    assert places[-1].steps == schedule.goal.steps
+    assert {name: places[-1].updates.get(name, 0) for name in NAMES} == schedule.goal.updates
+    number = round(place * len(phases))
+    assert list(schedule.phases(places[number])) == phases[number:]
+
+
+@dataclass(frozen=True)
+class Plan:
+    schedule: ConfigOf[Schedule]
+
+
+def test_iterations_are_chosen_by_name_and_written_down() -> None:
+    words = ["schedule=iterations", "schedule.epochs=[3,2]", "schedule.intervals.1=4"]
+    plan = override(Plan(Epochs.Config(steps=50)), words)
+    expected = Iterations.Config(steps=50, first_steps=0, epochs=(3, 2), intervals=(2, 4, 3))
+    assert plan.schedule == expected
+    assert from_json(json.loads(json.dumps(to_json(expected)))) == expected
+    assert override(plan, ["schedule=epochs"]).schedule == Epochs.Config(steps=50)
+
+
+def test_more_collected_before_all_else_is_more_first_steps() -> None:
+    assert earlier(Iterations.Config()) == "schedule.first_steps"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"steps": 0},
+        {"intervals": (2, 0)},
+        {"length": 0},
+        {"first_steps": -1},
+        {"epochs": (3, -1)},
+        {"batches": ()},
+    ],
+)
+def test_iterations_that_are_none(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="is no plan"):
+        Iterations.Config(**wrong)

@@ -1,0 +1,69 @@
+"""The world without a model: what it shows while acting is what it tells of a segment."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from tokenworlds.core.errors import UserError
+from tokenworlds.core.trees import named_tensors, restore_tensors
+from tokenworlds.core.types import ActionSpace, FrameShape, Segment
+from tokenworlds.worlds.real import Real
+from tokenworlds.worlds.stacking import FrameStack
+
+
+def build(frames: int = 3) -> Real:
+    facts = {"frame_shape": FrameShape(4, 5, 2), "action_space": ActionSpace(2)}
+    return Real.Config(frames=frames).build(**facts)
+
+
+def segment(steps: int = 6) -> Segment:
+    """Noise; the first row opens with its first step, the second in its third too."""
+    frame = torch.randint(0, 256, (2, steps, 4, 5, 2), generator=torch.Generator().manual_seed(0))
+    no = torch.zeros(2, steps, dtype=torch.bool)
+    first = no.clone()
+    first[:, 0] = first[1, 2] = True
+    flags = {"first": first, "ending": no, "cutoff": no, "mask": ~no}
+    return Segment(frame=frame.to(torch.uint8), action=no.long(), reward=no.float(), **flags)
+
+
+def observe(world: Real, seen: Segment, steps: int, carry: FrameStack | None = None) -> FrameStack:
+    for t in range(steps):
+        action, reset = seen.action[:, t], seen.first[:, t]
+        carry = world.observe(seen.frame[:, t], action, reset, carry)
+    assert carry is not None
+    return carry
+
+
+def test_it_shows_while_acting_what_it_tells_of_a_segment() -> None:
+    world, seen = build(), segment()
+    features, known = world.describe(seen)
+    assert world.feature_shape == (6, 4, 5)
+    assert known.all()
+    for step in range(6):
+        view = world.view(observe(world, seen, step + 1))
+        assert view.feature.shape == (2, *world.feature_shape)
+        torch.testing.assert_close(view.feature, features[:, step])
+        torch.testing.assert_close(view.frame, world.seen(seen)[:, step])
+
+
+def test_a_carry_can_be_saved_and_restored() -> None:
+    world, seen = build(), segment()
+    carry = observe(world, seen, 4)
+    saved = {name: leaf.clone() for name, leaf in named_tensors(carry)}
+    other = observe(world, replace(seen, frame=255 - seen.frame), 4)
+    restored = restore_tensors(other, saved)
+    assert torch.equal(world.view(restored).feature, world.view(carry).feature)
+
+
+def test_nothing_learns_and_there_are_no_codes() -> None:
+    world: Any = build()
+    assert world.parts() == {}
+    assert list(world.parameters()) == []
+    assert world.recode(segment()) is None
+
+
+def test_at_least_one_frame_is_shown() -> None:
+    with pytest.raises(UserError, match="frames takes 1 or more, not 0"):
+        build(0)
