@@ -61,8 +61,11 @@ NANO_IRIS: Mapping[str, Any] = {
     "learning.tokenizer.scales": {"reconstruction": 100.0, "codebook": 1.0, "commitment": 0.25},
     "learning.tokenizer.optimiser.rate": 3e-3,
     "learning.tokenizer.optimiser.betas": (0.9, 0.99),
-    "schedule.first_updates": {"tokenizer": 400, "world": 200},
-    "behaviour.encoder": PoolingEncoder.Config(filters=(16, 32, 32, 32)),
+    # Each code tells of the whole frame: the world needs longer, and a tokenizer that keeps still.
+    "schedule.first_updates": {"tokenizer": 500, "world": 400},
+    "schedule.updates": {"tokenizer": 10, "world": 100, "behaviour": 60},
+    "behaviour.encoder": PoolingEncoder.Config(filters=(16, 32, 32)),
+    "learning.behaviour.optimiser.rate": 1e-3,
     "learning.tokenizer.batch": 32,
 }
 NANO_DELTA: Mapping[str, Any] = {
