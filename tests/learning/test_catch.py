@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 GOAL = 0.9
-OTHERS = ("cb-m", "cb-t", "step-vq-t", "step-vq-m-ce", "storm", "git-storm")
+OTHERS = (
+    *("cb-m", "cb-t", "step-vq-t", "step-vq-m-ce", "storm", "git-storm"),
+    *("iris", "delta-iris"),
+)
 
 
 def learn(recipe: str, seed: int, run: Path, env: str = "catch") -> float:
@@ -31,9 +34,7 @@ def test_the_demo_learns(tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "recipe", ["cb-m", "cb-t", "step-vq-t", "step-vq-m-ce", "storm", "git-storm"]
-)
+@pytest.mark.parametrize("recipe", OTHERS)
 def test_the_others_learn_too(tmp_path: Path, recipe: str) -> None:
     assert learn(recipe, 0, tmp_path / "run") >= GOAL
 

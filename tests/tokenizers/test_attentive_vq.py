@@ -80,6 +80,33 @@ def test_each_loss_is_what_its_name_says() -> None:
     assert losses.terms.keys() == {"codebook", "commitment", "reconstruction"}
 
 
+def test_errors_may_be_squared() -> None:
+    tokenizer, frames = small(error="squared"), torch.rand(1, 2, 3, 16, 16)
+    codes = tokenizer.encode(frames)
+    losses = tokenizer.losses(frames, codes, torch.ones(1, 2, dtype=torch.bool))
+    error = (2 * frames - 1 - tokenizer._draw(codes.vector)).flatten(2).square().mean(-1)
+    torch.testing.assert_close(losses.terms["reconstruction"], error)
+
+
+def test_codes_that_nobody_uses_are_placed_on_the_data_if_asked_for() -> None:
+    frames, mask = torch.rand(1, 4, 3, 16, 16), torch.tensor([[True, True, False, False]])
+    for share in (0.0, 0.01):
+        tokenizer = small(revive_below=share)
+        codes, before = tokenizer.encode(frames), tokenizer.codebook.weight.detach().clone()
+        for follow in tokenizer.losses(frames, codes, mask).after:
+            follow()
+        moved = (tokenizer.codebook.weight != before).any(dim=-1)
+        used = torch.zeros(16, dtype=torch.bool).index_fill(0, codes.index[mask].flatten(), True)
+        assert torch.equal(moved, ~used & (share > 0))
+        data, placed = codes.encoded[mask].flatten(0, 1), tokenizer.codebook.weight[moved]
+        assert (placed.unsqueeze(1) == data).all(dim=-1).any(dim=-1).all()
+
+
+def test_without_weights_it_says_what_is_left_out(weights_file: Path) -> None:
+    assert "perceptual loss of IRIS is left out" in small().remark
+    assert small(perceptual_weights=str(weights_file)).remark == ""
+
+
 def test_codes_move_by_the_codebook_loss_alone_and_vectors_by_the_others() -> None:
     tokenizer, frames = small(), torch.rand(1, 2, 3, 16, 16)
     losses = tokenizer.losses(frames, tokenizer.encode(frames), torch.ones(1, 2, dtype=torch.bool))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 from einops import rearrange
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -39,9 +39,7 @@ class Codebook(nn.Module, Component):
 
     def distance(self, encoded: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest V"]:
         """Squared distance of each vector to each code."""
-        cross = encoded @ self.vectors.t()
-        squares = encoded.square().sum(dim=-1, keepdim=True)
-        return (squares - 2 * cross + self.vectors.square().sum(dim=-1)).clamp_min(0.0)
+        return squared_distance(encoded, self.vectors).clamp_min(0.0)
 
     def look_up(self, index: Int[Tensor, "*rest"]) -> Float[Tensor, "*rest D"]:
         """The vectors of codes."""
@@ -71,16 +69,31 @@ class Codebook(nn.Module, Component):
             self._place(dead, flat)
 
     def _place(self, which: Tensor, flat: Float[Tensor, "N D"]) -> None:
-        """Set codes on data, one after the other, each where the others are far (k-means++).
+        place_apart(self.vectors, which, flat)
+        self.sums[which] = self.vectors[which]
+        self.counts[which] = 1.0
 
-        Drawing vectors evenly would put most codes on the background of a frame.
-        """
-        taken = ~which
-        for code in which.nonzero().flatten():
-            kept = self.distance(flat)[:, taken]
-            weight = kept.amin(dim=-1) if taken.any() else torch.ones_like(flat[:, 0])
-            drawn = flat[torch.multinomial(weight + 1e-8, 1)[0]]
-            self.vectors[code] = drawn
-            self.sums[code] = drawn
-            self.counts[code] = 1.0
-            taken[code] = True
+
+def squared_distance(
+    encoded: Float[Tensor, "*rest D"], codes: Float[Tensor, "V D"]
+) -> Float[Tensor, "*rest V"]:
+    """Of each vector to each code."""
+    squares = encoded.square().sum(dim=-1, keepdim=True)
+    return squares - 2 * encoded @ codes.t() + codes.square().sum(dim=-1)
+
+
+@torch.no_grad()
+def place_apart(
+    codes: Float[Tensor, "V D"], which: Bool[Tensor, " V"], flat: Float[Tensor, "N D"]
+) -> None:
+    """Set some codes on data, one after the other, each where the others are far (k-means++).
+
+    Drawing vectors evenly would put most codes on the background of a frame.
+    """
+    taken = ~which
+    for code in which.nonzero().flatten():
+        weight = torch.ones_like(flat[:, 0])
+        if taken.any():
+            weight = squared_distance(flat, codes[taken]).amin(dim=-1).clamp_min(0.0)
+        codes[code] = flat[torch.multinomial(weight + 1e-8, 1)[0]]
+        taken[code] = True

@@ -49,13 +49,24 @@ NANO: Mapping[str, Any] = {
     "housekeeping.save_every": 1_000,
 }
 NANO_IRIS: Mapping[str, Any] = {
-    "world.tokenizer.width": 32,
+    "world.tokenizer.width": 16,
     "world.tokenizer.blocks": 1,
     "world.tokenizer.attention": (),
     "world.tokenizer.codes": 64,
     "world.tokenizer.code_width": 32,
-    "behaviour.encoder": PoolingEncoder.Config(filters=(16, 32, 32, 32)),
-    "learning.tokenizer.batch": 64,
+    # A ball is a sixty-fourth of a frame. Absolute errors without perceptual ones leave it out, and
+    # so do codes that settle before it is drawn.
+    "world.tokenizer.error": "squared",
+    "world.tokenizer.revive_below": 0.01,
+    "learning.tokenizer.scales": {"reconstruction": 100.0, "codebook": 1.0, "commitment": 0.25},
+    "learning.tokenizer.optimiser.rate": 3e-3,
+    "learning.tokenizer.optimiser.betas": (0.9, 0.99),
+    # Each code tells of the whole frame: the world needs longer, and a tokenizer that keeps still.
+    "schedule.first_updates": {"tokenizer": 500, "world": 400},
+    "schedule.updates": {"tokenizer": 10, "world": 100, "behaviour": 60},
+    "behaviour.encoder": PoolingEncoder.Config(filters=(16, 32, 32)),
+    "learning.behaviour.optimiser.rate": 1e-3,
+    "learning.tokenizer.batch": 32,
 }
 NANO_DELTA: Mapping[str, Any] = {
     "world.tokenizer.encoder": FrameEncoder.Config(

@@ -1,8 +1,10 @@
 """Vector quantisation of a small map with attention (IRIS: Micheli et al., 2023, section 2.1)."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Literal
 
+import torch
 from einops import pack, rearrange, unpack
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -12,18 +14,28 @@ from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import Codes, Context, FrameShape, Losses
 from tokenworlds.nets.code_statistics import code_histogram, usage_metrics
+from tokenworlds.nets.codebook import place_apart, squared_distance
 from tokenworlds.nets.perceptual import Perceptual, load_perceptual
 from tokenworlds.nets.residual import halved
 from tokenworlds.nets.spatial_attention import AttentiveDecoder, AttentiveEncoder
+
+USAGE_DECAY = 0.9
+LEFT_OUT = (
+    "the perceptual loss of IRIS is left out, for no weights of LPIPS are given "
+    "(world.tokenizer.perceptual_weights)"
+)
 
 
 class AttentiveVQ(nn.Module, Component):
     """A code for each site of the encoder's map; the codebook learns by gradient."""
 
+    usage: Tensor
+
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["AttentiveVQ"]):
         """Choices. A map is halved between levels; those of a height in `attention` attend. With
-        `perceptual_weights`, a file that `nets.perceptual` describes, there is one loss more."""
+        `perceptual_weights`, a file that `nets.perceptual` describes, there is one loss more.
+        Codes used less than `revive_below` of an even share are placed anew on the data."""
 
         width: int = 64
         levels: int = 5
@@ -31,6 +43,8 @@ class AttentiveVQ(nn.Module, Component):
         attention: tuple[int, ...] = (16, 8)
         codes: int = 512
         code_width: int = 512
+        error: Literal["absolute", "squared"] = "absolute"
+        revive_below: float = 0.0
         perceptual_weights: str = ""
 
         def __post_init__(self) -> None:
@@ -44,6 +58,7 @@ class AttentiveVQ(nn.Module, Component):
         self.tokens, self.vocabulary = self.grid[0] * self.grid[1], config.codes
         if config.perceptual_weights and frame_shape.channels != 3:
             raise UserError(f"perceptual_weights need 3 channels, not {frame_shape.channels}")
+        self.remark = "" if config.perceptual_weights else LEFT_OUT
         channels, codes = frame_shape.channels, config.code_width
         heights = [frame_shape.height >> number for number in range(config.levels)]
         attends = [height in config.attention for height in heights]
@@ -52,6 +67,7 @@ class AttentiveVQ(nn.Module, Component):
         self.project = nn.Conv2d(codes, codes, 1)
         self.codebook = nn.Embedding(config.codes, codes)
         nn.init.uniform_(self.codebook.weight, -1 / config.codes, 1 / config.codes)
+        self.register_buffer("usage", torch.zeros(config.codes))
         self.expand = nn.Conv2d(codes, codes, 1)
         self.decoder = AttentiveDecoder(channels, codes, attends=attends, **sizes)
 
@@ -60,7 +76,8 @@ class AttentiveVQ(nn.Module, Component):
         flat, lead = pack([2 * frames - 1], "* c h w")
         maps = self.project(self.encoder(flat))
         (vectors,) = unpack(rearrange(maps, "b d h w -> b (h w) d"), lead, "* k d")
-        distance = self._distance(vectors)
+        # Codes move by their own loss only.
+        distance = squared_distance(vectors, self.codebook.weight.detach())
         index = distance.argmin(dim=-1)
         logits = functional.log_softmax(-distance, dim=-1)
         probs = logits.exp()
@@ -72,12 +89,6 @@ class AttentiveVQ(nn.Module, Component):
             vector=vectors + (self.codebook(index) - vectors).detach(),
             encoded=vectors,
         )
-
-    def _distance(self, encoded: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest V"]:
-        """Squared; codes move by their own loss only."""
-        codes = self.codebook.weight.detach()
-        squares = encoded.square().sum(dim=-1, keepdim=True)
-        return squares - 2 * encoded @ codes.t() + codes.square().sum(dim=-1)
 
     def look_up(self, index: Int[Tensor, "*rest K"]) -> Codes:
         """Certain codes."""
@@ -105,16 +116,32 @@ class AttentiveVQ(nn.Module, Component):
     ) -> Losses:
         """Means over the sites' vectors, and over pixels in [-1, 1]."""
         target, drawn = 2 * frames - 1, self._draw(codes.vector)
+        error = target - drawn
+        error = error.abs() if self.config.error == "absolute" else error.square()
         quantised = self.codebook(codes.index)
         terms = {
             "codebook": (codes.encoded.detach() - quantised).square().mean(dim=(-2, -1)),
             "commitment": (codes.encoded - quantised.detach()).square().mean(dim=(-2, -1)),
-            "reconstruction": (target - drawn).abs().mean(dim=(-3, -2, -1)),
+            "reconstruction": error.mean(dim=(-3, -2, -1)),
         }
         if self.config.perceptual_weights:
             terms["perceptual"] = self._unlikeness(target, drawn)
         histogram = code_histogram(codes.index, mask, self.vocabulary)
-        return Losses(terms, dict.fromkeys(terms, mask), usage_metrics(histogram))
+        revive = partial(self._revive, codes.encoded.detach()[mask], histogram)
+        after = (revive,) if self.config.revive_below else ()
+        return Losses(terms, dict.fromkeys(terms, mask), usage_metrics(histogram), after)
+
+    def _revive(self, encoded: Float[Tensor, "N K D"], histogram: Float[Tensor, " V"]) -> None:
+        """Keep the running use of each code, in even shares, and place those anew that have none.
+
+        One that was placed has an even share to begin with.
+        """
+        if not len(encoded):
+            return
+        self.usage.lerp_(histogram / histogram.mean(), 1 - USAGE_DECAY)
+        unused = self.usage < self.config.revive_below
+        place_apart(self.codebook.weight, unused, rearrange(encoded, "n k d -> (n k) d"))
+        self.usage[unused] = 1.0
 
     def _unlikeness(
         self, left: Float[Tensor, "B T C H W"], right: Float[Tensor, "B T C H W"]

@@ -40,9 +40,17 @@ def start(spec: RunSpec, folder: RunFolder, screen: Screen, should_stop: Stop) -
     with closing(loop):
         with telling_what_does_not_fit():
             rehearse(loop.job.player, spec.recipe, loop.job.envs.frame_shape)
+        for text in remarks(loop.job.player):
+            screen.note(text)
         folder.begin(spec)
         loop.begin()
         return train(loop, should_stop)
+
+
+def remarks(player: Player) -> list[str]:
+    """What the parts of an agent want to be known of themselves before they learn."""
+    said = [getattr(module, "remark", "") for module in player.modules()]
+    return [text for text in said if text]
 
 
 def take_up(spec: RunSpec, folder: RunFolder, screen: Screen, should_stop: Stop) -> Ending:
