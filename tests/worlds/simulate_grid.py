@@ -1,6 +1,7 @@
 """One update of PPO in 16 dreams of 50 steps: how often frames are drawn, and how many lessons."""
 
 import sys
+from typing import Any
 
 import torch
 
@@ -21,7 +22,8 @@ def blank(batch: int, steps: int, shape: FrameShape) -> Segment:
 def main(looks_at: str) -> None:
     recipe = load(NAMES[looks_at], "nano", "catch").recipe
     shape, space = FrameShape(recipe.resolution, recipe.resolution, 1), ActionSpace(3)
-    world = recipe.world.build(frame_shape=shape, action_space=space).eval()
+    world: Any = recipe.world.build(frame_shape=shape, action_space=space)
+    world.eval()
     facts = {"feature_shape": world.feature_shape, "frame_shape": shape, "action_space": space}
     policy = variant(recipe, {"behaviour.horizon": 50, "behaviour.minibatch": 256}).behaviour
     learner = policy.build(**facts)

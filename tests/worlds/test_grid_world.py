@@ -92,7 +92,8 @@ def test_codes_are_given_for_some_steps_and_dreamt_from_then_on(given: int, draw
 
     def counting(feature: Tensor, generator: torch.Generator | None) -> Tensor:
         count.append(feature)
-        return plain(feature, generator)
+        drawn: Tensor = plain(feature, generator)
+        return drawn
 
     world.dynamics.prior.sample = counting
     world.losses(segment())
