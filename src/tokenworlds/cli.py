@@ -14,6 +14,7 @@ import tyro
 from tyro.conf import subcommand
 
 from tokenworlds.commands.agents import Agents
+from tokenworlds.commands.bench import Bench
 from tokenworlds.commands.doctor import Doctor
 from tokenworlds.commands.dream import Dream
 from tokenworlds.commands.envs import Envs
@@ -30,11 +31,12 @@ Command = (
     | Annotated[Evaluate, subcommand("evaluate")]
     | Annotated[Dream, subcommand("dream")]
     | Annotated[Show, subcommand("show")]
+    | Annotated[Bench, subcommand("bench")]
     | Annotated[Agents, subcommand("agents")]
     | Annotated[Envs, subcommand("envs")]
     | Annotated[Doctor, subcommand("doctor")]
 )
-COMMANDS = ("train", "resume", "evaluate", "dream", "show", "agents", "envs", "doctor")
+COMMANDS = ("train", "resume", "evaluate", "dream", "show", "bench", "agents", "envs", "doctor")
 ABOUT = "Agents that learn from pixels inside a world model made of discrete tokens."
 MISTAKE, FAILED, INTERRUPTED, NOBODY_READS = 2, 1, 130, 141
 

@@ -1,7 +1,6 @@
 """`tokenworlds dream`."""
 
 import json
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import arg
 
 from tokenworlds.commands.options import Count, Json, OptionalSeed, Run, unstated
+from tokenworlds.commands.places import choose_place
 from tokenworlds.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Dream:
         from tokenworlds.commands import choices
 
         folder, spec = choices.open_run(self.run)
-        out = choose_place(Path(self.out) if self.out else folder.path / "dream.webp")
+        out = choose_place(Path(self.out) if self.out else folder.path / "dream.webp", FORMATS)
         rows = self.imagine(folder, spec)
         draw(out, rows)
         if self.json:
@@ -75,25 +75,6 @@ class Dream:
             steps = replay.length
             raise UserError(f"{folder.path} holds too little play to dream of: {steps} steps")
         return rows
-
-
-def choose_place(out: Path) -> Path:
-    """A file that can be written, of a kind that can be drawn."""
-    hindrance = find_hindrance(out)
-    if hindrance:
-        raise UserError(f"cannot write to {out}: {hindrance}")
-    return out
-
-
-def find_hindrance(out: Path) -> str:
-    """Why a file cannot be written; nothing if it can."""
-    if out.suffix.lower() not in FORMATS:
-        return f"its name must end in one of {', '.join(FORMATS)}"
-    if not out.parent.is_dir():
-        return f"there is no folder {out.parent}"
-    if out.is_dir():
-        return "it is a folder"
-    return "" if os.access(out.parent, os.W_OK) else f"{out.parent} is read-only"
 
 
 def draw(out: Path, rows: "DreamRows") -> None:

@@ -1,0 +1,109 @@
+"""One figure: a piece of work measured, with the calibration that was timed right before it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from time import perf_counter
+
+from tokenworlds.benchmarking.batches import Probe, fit_rows, ladder, share_of
+from tokenworlds.benchmarking.calibration import Calibration, calibrate
+from tokenworlds.benchmarking.flops import count_flops
+from tokenworlds.benchmarking.memory import watch
+from tokenworlds.benchmarking.subjects import Kind, Subject
+from tokenworlds.benchmarking.timing import Clock, Timing, measure, time_once
+
+Calibrate = Callable[[Clock], Calibration]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How it is measured: `seconds` for a figure, a `fraction` of each batch (None: what fits)."""
+
+    seconds: float
+    fraction: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What a piece of work costs, `batch` rows of `steps` each; all numbers are of the whole.
+
+    `rows` of them were measured and scaled. `share` is how near the work comes to the machine's
+    own products of matrices and convolutions: the time these would take, over that it took.
+    `memory` is the most that the process held, in bytes.
+    """
+
+    name: str
+    kind: Kind
+    batch: int
+    steps: int
+    rows: int
+    seconds: Timing
+    cal: float
+    steps_per_second: float
+    flops: float
+    share: float
+    memory: int
+    calibration: Calibration
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether only a part was measured."""
+        return self.rows < self.batch
+
+
+def take_figures(
+    subjects: Sequence[Subject],
+    plan: Plan,
+    calibrate: Calibrate = calibrate,
+    clock: Clock = perf_counter,
+) -> Iterator[Figure]:
+    """The figures of all subjects, one after the other."""
+    chosen: dict[str, int] = {}
+    for subject in subjects:
+        rows = chosen[subject.name] = choose_rows(subject, plan, chosen, clock)
+        yield take_figure(subject, rows, plan.seconds, calibrate, clock)
+
+
+def choose_rows(subject: Subject, plan: Plan, chosen: dict[str, int], clock: Clock) -> int:
+    """How many rows are measured; a dream takes as many as the update that it is part of."""
+    if subject.kind == "dream":
+        return chosen["behaviour"]
+    if subject.kind != "update":
+        return subject.rows
+    if plan.fraction is not None:
+        return share_of(subject.rows, plan.fraction)
+    # The first update makes the optimiser's averages, which later ones find.
+    subject.prepare(ladder(subject.rows)[0])()
+    return fit_rows(subject.rows, plan.seconds, lambda rows: probe(subject, rows, clock))
+
+
+def probe(subject: Subject, rows: int, clock: Clock) -> Probe:
+    """Do the work once on so many rows."""
+    act = subject.prepare(rows)
+    seconds, memory = watch(lambda: time_once(act, clock))
+    return Probe(rows, seconds, memory)
+
+
+def take_figure(
+    subject: Subject, rows: int, seconds: float, calibrate: Calibrate, clock: Clock
+) -> Figure:
+    """Count operations and memory on a first pass, which warms up for those that are timed."""
+    act, factor = subject.prepare(rows), subject.rows / rows
+    flops, memory = watch(lambda: count_flops(act))
+    calibration = calibrate(clock)
+    timing = measure(act, seconds, clock).scaled(factor)
+    whole = flops.scaled(factor)
+    return Figure(
+        name=subject.name,
+        kind=subject.kind,
+        batch=subject.rows,
+        steps=subject.steps,
+        rows=rows,
+        seconds=timing,
+        cal=timing.median / calibration.seconds,
+        steps_per_second=subject.rows * subject.steps / timing.median,
+        flops=whole.total,
+        share=whole.seconds(calibration) / timing.median,
+        memory=memory.full(factor),
+        calibration=calibration,
+    )

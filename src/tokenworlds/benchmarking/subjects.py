@@ -1,0 +1,148 @@
+"""What is measured of a recipe: its updates, its dreams, its acting and its environment.
+
+Segments are random frames of the recipe's own batch and length; no disk is touched.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import torch
+from torch import Generator
+
+from tokenworlds.benchmarking.timing import Act
+from tokenworlds.core.seeding import seed_everything, torch_generator
+from tokenworlds.core.trees import map_tensors
+from tokenworlds.core.types import ActionSpace, FrameShape, Segment
+from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.envs.vector import VectorEnv
+from tokenworlds.evaluation.episodes import random_actions
+from tokenworlds.evaluation.player import Player
+from tokenworlds.training.job import build_player
+from tokenworlds.training.learner import Learner
+from tokenworlds.training.recipe import Recipe
+from tokenworlds.training.rehearsal import rehearse, telling_what_does_not_fit
+
+Kind = Literal["update", "dream", "acting", "environment"]
+ENV_STEPS = 32
+"""Steps of every stream in one repeat: a single one is over before it can be timed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A piece of work on `rows` of `steps` each; `prepare` makes it ready for fewer or all rows."""
+
+    name: str
+    kind: Kind
+    rows: int
+    steps: int
+    prepare: Callable[[int], Act]
+
+
+@contextmanager
+def subjects(recipe: Recipe, env: EnvSpec, seed: int = 0) -> Iterator[list[Subject]]:
+    """All there is to measure of a recipe in an environment, which is closed afterwards."""
+    seed_everything(seed)
+    with VectorEnv(env, streams=recipe.streams, seed=seed) as envs:
+        with telling_what_does_not_fit():
+            player = build_player(recipe, envs.frame_shape, envs.action_space)
+            rehearse(player, recipe, envs.frame_shape)
+        draw = partial(random_segment, envs.frame_shape, envs.action_space)
+        generator = torch_generator(seed, "bench")
+        yield [
+            *updates(player, recipe, draw, generator),
+            *dreams(player, recipe, draw, generator),
+            acting(player, recipe, draw(1, 1, generator), generator),
+            playing(envs, generator),
+        ]
+
+
+Draw = Callable[[int, int, Generator], Segment]
+
+
+def random_segment(
+    shape: FrameShape, space: ActionSpace, batch: int, length: int, generator: Generator
+) -> Segment:
+    """Steps of noise in the middle of an episode, rewarded by -1, 0 or 1."""
+    lead = (batch, length)
+    size = (*lead, shape.height, shape.width, shape.channels)
+    nothing = torch.zeros(lead, dtype=torch.bool)
+    actions = random_actions(space, batch * length, generator)
+    return Segment(
+        frame=torch.randint(256, size, dtype=torch.uint8, generator=generator),
+        first=nothing,
+        action=actions.unflatten(0, lead),
+        reward=torch.randint(-1, 2, lead, generator=generator).float(),
+        ending=nothing,
+        cutoff=nothing,
+        mask=~nothing,
+    )
+
+
+def first_rows(segment: Segment, rows: int) -> Segment:
+    """A part of a batch."""
+    return map_tensors(lambda leaf: leaf[:rows], segment)
+
+
+def updates(player: Player, recipe: Recipe, draw: Draw, generator: Generator) -> Iterator[Subject]:
+    """One update of each learner."""
+    parts = player.parts(generator)
+    for name, learning in recipe.learning.items():
+        learner = Learner(name, learning, parts[name])
+        batch, length = learning.batch, learning.length
+        segment = draw(batch, length, generator)
+
+        def prepare(rows: int, learner: Learner = learner, segment: Segment = segment) -> Act:
+            return partial(learner.update, first_rows(segment, rows))
+
+        yield Subject(name, "update", batch, length, prepare)
+
+
+def dreams(player: Player, recipe: Recipe, draw: Draw, generator: Generator) -> Iterator[Subject]:
+    """One dream of the behaviour's batch and horizon, from where it begins; none without any."""
+    horizon, learning = player.behaviour.horizon, recipe.learning["behaviour"]
+    if not horizon:
+        return
+    segment = draw(learning.batch, learning.length, generator)
+
+    def prepare(rows: int) -> Act:
+        return partial(dream, player, first_rows(segment, rows), horizon, generator)
+
+    yield Subject("dream", "dream", learning.batch, horizon, prepare)
+
+
+@torch.no_grad()
+def dream(player: Player, segment: Segment, horizon: int, generator: Generator) -> None:
+    """Let the behaviour act in the world from the end of a segment, which is read first."""
+    world, behaviour = player.world, player.behaviour
+    carry = world.start(segment, horizon)
+    view, memory = world.view(carry), behaviour.initial(len(segment.first))
+    for _ in range(horizon):
+        action, memory = behaviour.act(view, memory, generator)
+        carry, view = world.step(carry, action, generator)
+
+
+def acting(player: Player, recipe: Recipe, segment: Segment, generator: Generator) -> Subject:
+    """One action on one frame, with a past."""
+    frame, first = segment.frame[:, 0], segment.first[:, 0]
+    temperature = recipe.collection.temperature
+    carry = player.initial(1)
+
+    def act() -> None:
+        nonlocal carry
+        _, carry = player.act(frame, first, carry, generator, temperature)
+
+    return Subject("acting", "acting", 1, 1, lambda rows: act)
+
+
+def playing(envs: VectorEnv, generator: Generator) -> Subject:
+    """Some steps of every stream at random, the next games begun where one is over."""
+
+    def play() -> None:
+        for _ in range(ENV_STEPS):
+            envs.step(random_actions(envs.action_space, len(envs), generator).numpy())
+        envs.finished()
+
+    return Subject("environment", "environment", len(envs), ENV_STEPS, lambda rows: play)

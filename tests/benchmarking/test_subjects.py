@@ -1,0 +1,78 @@
+"""What is measured of a recipe is the work of a run, on shapes of the recipe's own."""
+
+import pytest
+import torch
+
+from tokenworlds.benchmarking.batches import ladder
+from tokenworlds.benchmarking.flops import count_flops
+from tokenworlds.benchmarking.subjects import first_rows, random_segment, subjects
+from tokenworlds.core.config import variant
+from tokenworlds.core.errors import UserError
+from tokenworlds.core.types import ActionSpace, FrameShape
+from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.recipes.catalogue import load
+
+LEARNERS = {
+    "step-vq-m": ["world", "behaviour"],
+    "delta-iris": ["tokenizer", "world", "behaviour"],
+    "swm-continuous": ["tokenizer", "world", "behaviour"],
+    "ppo": ["behaviour"],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "env"), list(zip(LEARNERS, ["steer", "catch", "catch", "steer"], strict=True))
+)
+def test_every_learner_the_dream_the_acting_and_the_environment_can_be_measured(
+    name: str, env: str
+) -> None:
+    recipe = load(name, "nano", env).recipe
+    with subjects(recipe, EnvSpec(env, "", recipe.resolution, recipe.grey)) as found:
+        by_name = {subject.name: subject for subject in found}
+        dreams = [] if name == "ppo" else ["dream"]
+        assert list(by_name) == [*LEARNERS[name], *dreams, "acting", "environment"]
+        for learner in LEARNERS[name]:
+            learning, subject = recipe.learning[learner], by_name[learner]
+            assert (subject.kind, subject.rows) == ("update", learning.batch)
+            assert subject.steps == learning.length
+        for subject in found:
+            rows = ladder(subject.rows)[0] if subject.kind in ("update", "dream") else subject.rows
+            counted = count_flops(subject.prepare(rows)).total
+            assert (counted > 0) == (subject.kind != "environment")
+
+
+def test_an_update_moves_the_weights_and_a_dream_does_not() -> None:
+    recipe = load("step-vq-m", "nano", "catch").recipe
+    with subjects(recipe, EnvSpec("catch", "", recipe.resolution)) as found:
+        update, dream = (s for s in found if s.name in ("behaviour", "dream"))
+        learner = update.prepare(2).func.__self__  # type: ignore[attr-defined]
+        before = [p.clone() for p in learner.module.parameters()]
+        dream.prepare(2)()
+        assert all(map(torch.equal, before, learner.module.parameters()))
+        update.prepare(2)()
+        assert not all(map(torch.equal, before, learner.module.parameters()))
+
+
+def test_segments_are_noise_in_the_midst_of_episodes() -> None:
+    generator = torch.Generator().manual_seed(0)
+    for space in (ActionSpace(5), ActionSpace(2, discrete=False)):
+        segment = random_segment(FrameShape(8, 6, 1), space, 4, 3, generator)
+        assert segment.frame.shape == (4, 3, 8, 6, 1)
+        assert segment.action.shape[:2] == (4, 3)
+        assert len(segment.frame.unique()) > 100
+        assert segment.reward.unique().tolist() == [-1.0, 0.0, 1.0]
+        assert segment.mask.all()
+        assert not (segment.first | segment.ending | segment.cutoff).any()
+        part = first_rows(segment, 2)
+        assert torch.equal(part.frame, segment.frame[:2])
+        assert part.mask.shape == (2, 3)
+
+
+def test_a_recipe_that_does_not_fit_together_is_told() -> None:
+    changes = {"world.tokenizer.groups": 5}
+    recipe = variant(load("step-vq-m", "nano", "catch").recipe, changes)
+    with (
+        pytest.raises(UserError, match="the recipe does not fit together"),
+        subjects(recipe, EnvSpec("catch", "", recipe.resolution)),
+    ):
+        pass

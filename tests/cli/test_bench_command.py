@@ -1,0 +1,153 @@
+"""What a recipe costs, told to people, to programs and in pictures."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_runs import TINY, sentence
+
+from tokenworlds.benchmarking.calibration import Workload
+from tokenworlds.cli import main
+
+NAMES = ["world", "behaviour", "dream", "acting", "environment"]
+WORDS = ["bench", "--env", "catch", "--size", "nano", "--seconds", "0.01", "--threads", "1"]
+FIGURE = {
+    "name": str,
+    "kind": str,
+    "batch": int,
+    "steps": int,
+    "rows": int,
+    "seconds": dict,
+    "cal": float,
+    "steps_per_second": float,
+    "flops": float,
+    "share": float,
+    "memory": int,
+    "calibration": dict,
+}
+
+
+@pytest.fixture(autouse=True)
+def _small_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The unit takes longer than all else; its own test knows its size."""
+    monkeypatch.setattr(Workload, "convolve", lambda workload: workload.left.sum())
+    monkeypatch.setattr(Workload, "multiply", lambda workload: workload.left.sum())
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> str:
+    """A tiny recipe by its name."""
+    (tmp_path / "my_agents.py").write_text(
+        "from tokenworlds.core.description import override\n"
+        "from tokenworlds.recipes.catalogue import load\n"
+        "def mine():\n"
+        f"    return override(load('step-vq-m', 'nano').recipe, {TINY!r})\n"
+        "iris = mine\n"
+    )
+    return "my_agents.py:mine"
+
+
+def measured(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    assert main([*WORDS, *words, "--json"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    document: dict[str, Any] = json.loads(captured.out)
+    return document
+
+
+def test_the_document_holds_every_figure_of_every_recipe(
+    own: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = measured([own, "--fraction", "1/2"], capsys)
+    assert document["format"] == "tokenworlds-bench-1"
+    assert (document["env"], document["threads"]) == ("toy:catch", 1)
+    assert document["machine"]["packages"]["torch"]
+    (account,) = document["recipes"]
+    assert (account["recipe"], account["size"]) == (own, "own")
+    assert [figure["name"] for figure in account["figures"]] == NAMES
+    for figure in account["figures"]:
+        assert {name: type(value) for name, value in figure.items()} == FIGURE
+        assert figure["seconds"]["repeats"] >= 3
+        assert figure["cal"] * figure["calibration"]["seconds"] == pytest.approx(
+            figure["seconds"]["median"]
+        )
+    world, behaviour, dream = account["figures"][:3]
+    assert [each["rows"] for each in (world, behaviour, dream)] == [1, 2, 2]
+    assert [each["batch"] for each in (world, behaviour, dream)] == [2, 4, 4]
+    assert_steps_add_up(account)
+
+
+def assert_steps_add_up(account: dict[str, Any]) -> None:
+    """A run of 10,000 steps, 16 of which are warm-up, with an update every fourth step."""
+    cost = account["per_step"]
+    assert cost["updates"] == {"world": 0.2496, "behaviour": 0.2496}
+    expected = sum(0.2496 * figure["cal"] for figure in account["figures"][:2])
+    assert cost["total_cal"] == pytest.approx(expected)
+    assert account["speed_against_iris"] is None
+
+
+def test_the_table_the_chart_and_the_trace_are_for_people(
+    own: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*WORDS, own, "--chart", "c.png", "--profile", "t.json"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("toy:catch, 1 thread, 0.01 s for each figure\n")
+    first = [line.split()[0] for line in captured.out.splitlines() if line.strip()]
+    assert [word for word in first if word in NAMES] == [*NAMES, "world", "behaviour"]
+    assert "\nchart   c.png\n" in captured.out
+    assert Path("c.png").read_bytes().startswith(b"\x89PNG")
+    events = json.loads(Path("t.json").read_text())["traceEvents"]
+    assert {"update of world", "update of behaviour"} <= {event["name"] for event in events}
+
+
+def test_several_recipes_have_a_trace_each(own: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [own, "my_agents.py:iris", own, "--profile", "t.json", "--fraction", "1/2"]
+    document = measured(words, capsys)
+    assert [each["recipe"] for each in document["recipes"]] == words[:2]
+    assert sorted(path.name for path in Path().glob("t*.json")) == ["t-iris.json", "t-mine.json"]
+
+
+def test_an_older_measurement_is_compared_with(
+    own: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = measured([own, "--fraction", "1/2"], capsys)
+    old["recipes"][0]["figures"][0]["cal"] = 1e6
+    Path("old.json").write_text(json.dumps(old))
+    assert main([*WORDS, own, "--compare", "old.json", "--fraction", "1/2"]) == 0
+    told = capsys.readouterr().out
+    assert "against old.json: cal before, cal now, how many times as fast\n" in told
+    (line,) = [line for line in told.splitlines() if "(own) world" in line]
+    assert "1,000,000" in line
+    document = measured([own, "--compare", "old.json", "--fraction", "1"], capsys)
+    names = [change["name"] for change in document["comparison"]]
+    assert names == [*NAMES, "all of a step"]
+    assert document["comparison"][0]["before"] == 1e6
+    remarks = [change["remark"] for change in document["comparison"]]
+    part = "another fraction was measured"
+    assert remarks == [part, part, part, "", "", part]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["stepvq-m"], "did you mean 'step-vq-m'?"),
+        (["--size", "nao"], "did you mean 'nano'?"),
+        (["--env", "cathc"], "did you mean 'catch'?"),
+        (["--fraction", "3/2"], "--fraction takes auto, or a share of the batch such as 1/4"),
+        (["--seconds", "0"], "--seconds takes a number above 0, not 0.0"),
+        (["--seconds", "soon"], "--seconds"),
+        (["--threads", "0"], "takes a whole number of 1 or more"),
+        (["--chart", "c.gif"], "cannot write to c.gif: its name must end in .png"),
+        (["--profile", "no/t.json"], "cannot write to no/t.json: there is no folder no"),
+        (["--compare", "old.json"], "cannot read old.json: no such file or directory"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_is_measured(
+    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", *words]) == 2
+    captured = capsys.readouterr()
+    assert said in sentence(captured.err)
+    assert captured.out == ""
+    assert list(tmp_path.iterdir()) == []
