@@ -55,11 +55,12 @@ NANO_PARTS: Mapping[str, Mapping[str, Any]] = {
 }
 NANO_FRAMES = FrameNetwork.Config(filters=(16, 32, 32), kernels=(4, 3, 3), strides=(2, 2, 1))
 NANO_PPO: Mapping[str, Any] = {
-    "steps": 60_000,
+    "steps": 20_000,
     "behaviour.network": NANO_FRAMES,
     "learning.behaviour.batch": 16,
-    "learning.behaviour.length": 33,
+    "learning.behaviour.length": 36,
     "schedule.steps": 16 * 33,
+    "schedule.first_steps": 16 * 36,
     "evaluation.every": 10_000,
     "housekeeping.log_every": 1_000,
     "housekeeping.save_every": 5_000,
