@@ -13,7 +13,7 @@ import pytest
 GOAL = 0.9
 OTHERS = (
     *("cb-m", "cb-t", "step-vq-t", "step-vq-m-ce", "storm", "git-storm"),
-    *("iris", "delta-iris"),
+    *("iris", "delta-iris", "swm", "ppo"),
 )
 
 

@@ -11,7 +11,7 @@ from iris_numbers import DELTA, DIFFERENT, IRIS
 from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.evaluation.player import Player
 from tokenworlds.nets.optimisers import linear_weights
-from tokenworlds.recipes.catalogue import RECIPES, load
+from tokenworlds.recipes.catalogue import RECIPES, is_of_tokens, load
 from tokenworlds.training.anatomy import anatomy
 from tokenworlds.training.job import build_player
 from tokenworlds.training.parameters import count
@@ -81,7 +81,7 @@ def test_parameters(case: tuple[str, str, int]) -> None:
 def test_updates(case: tuple[str, str]) -> None:
     epochs, steps, updates = EPOCHS[case]
     schedule: Any = build_schedule(recipe(*case))
-    assert schedule.epochs == epochs
+    assert schedule.rounds == epochs
     assert schedule.goal.steps == steps
     assert tuple(schedule.goal.updates[part] for part in PARTS) == updates
 
@@ -161,7 +161,7 @@ def test_the_middle_size_runs(name: str) -> None:
 
 
 def test_no_token_recipe_is_left_out() -> None:
-    assert {name for name in RECIPES if "tokenizer" in RECIPES[name]().learning} == set(TOKENS)
+    assert {name for name in RECIPES if is_of_tokens(RECIPES[name]())} == set(TOKENS)
 
 
 def test_anatomy_has_no_discretisation_path_to_count() -> None:

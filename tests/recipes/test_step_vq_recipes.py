@@ -70,8 +70,9 @@ def test_every_recipe_survives_json(name: str, size: str) -> None:
     assert from_json(to_json(recipe)) == recipe
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", [name for name in RECIPES if name != "ppo"])
 def test_nano_is_small(name: str) -> None:
+    """`ppo` has no world."""
     assert count(build(name, "nano")) < count(build(name)) / 5
 
 

@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 import torch
 
+from tokenworlds.core.config import variant
+from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.evaluation.player import Player
 from tokenworlds.recipes.catalogue import RECIPES, load
+from tokenworlds.replay.sampling import Uniform
 from tokenworlds.training.job import build_player
 from tokenworlds.training.parameters import count
 from tokenworlds.training.recipe import Recipe, build_schedule
@@ -143,3 +146,32 @@ def test_built_in_games_are_judged_at_the_end_of_an_iteration() -> None:
     found = recipe("swm", "nano", "catch")
     assert found.evaluation.every == at(found, "schedule.steps")
     assert found.evaluation.temperature == 0.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"streams": 4}, "takes one row for each"),
+        ({"sampler": Uniform.Config()}, "sampler=latest"),
+        ({"collection.temperature": 1.5}, "collection.temperature=1"),
+    ],
+)
+def test_real_steps_must_be_those_just_played(changes: dict[str, Any], sentence: str) -> None:
+    found = variant(recipe("ppo", "nano", "catch"), changes)
+    with pytest.raises(UserError, match=sentence):
+        rehearse(player(found, 3), found, FrameShape(32, 32, 1))
+
+
+@pytest.mark.parametrize("changes", [{}, {"world.encodes_in_training": True}])
+def test_a_rehearsal_changes_nothing(changes: dict[str, Any]) -> None:
+    found = variant(recipe("swm", "nano", "catch"), changes)
+    built = player(found, 3)
+    before = {name: value.clone() for name, value in built.state_dict().items()}
+    rehearse(built, found, FrameShape(32, 32, 1))
+    assert all(torch.equal(before[name], value) for name, value in built.state_dict().items())
+
+
+def test_ppo_plays_whole_windows() -> None:
+    for size in ("nano", "paper"):
+        found = recipe("ppo", size)
+        assert found.steps % (found.streams * found.learning["behaviour"].length) == 0

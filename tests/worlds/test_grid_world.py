@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import ActionSpace, FrameShape, Segment
 from tokenworlds.heads.map_sign_reward import MapSignReward
 from tokenworlds.nets.averaged_codebook import AveragedCodebook
@@ -19,6 +20,7 @@ from tokenworlds.priors.gaussian import Gaussian as GaussianPrior
 from tokenworlds.sequence.convlstm import ConvLSTM
 from tokenworlds.tokenizers.bernoulli_vq import BernoulliVQ
 from tokenworlds.tokenizers.gaussian import Gaussian
+from tokenworlds.tokenizers.vq import VQ
 from tokenworlds.worlds.grid import Grid
 
 SHAPE, SPACE = FrameShape(16, 16, 1), ActionSpace(3)
@@ -155,6 +157,41 @@ def test_numbers_instead_of_codes(layout: str) -> None:
     assert torch.equal(start.vector, world.start(segment(), 2).vector)
     _, dreamt = world.step(start, torch.tensor([0, 2]), torch.Generator().manual_seed(0))
     assert dreamt.feature.isfinite().all()
+
+
+def test_looking_leaves_chance_alone() -> None:
+    """Else a game that is judged once more after a stop would move what is drawn in learning."""
+    world, seen = build(**CONTINUOUS), segment()
+    before = torch.get_rng_state()
+    carry = world.observe(seen.frame[:, 0], seen.action[:, 0], seen.first[:, 0], None)
+    assert world.view(carry).feature.isfinite().all()
+    assert world.view(carry).frame.isfinite().all()
+    world.start(seen, 2)
+    world.recode(seen)
+    world.seen(seen)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    ("choices", "sentence"),
+    [
+        ({"tokenizer": VQ.Config(filters=(8,), strides=(2,))}, "VQ knows of no map"),
+        ({"prior": GaussianPrior.Config()}, "goes with world.tokenizer=gaussian"),
+        ({"tokenizer": CONTINUOUS["tokenizer"]}, "goes with world.tokenizer=gaussian"),
+    ],
+)
+def test_parts_that_do_not_fit_are_told_in_a_sentence(
+    choices: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(UserError, match=sentence):
+        build(**choices)
+
+
+def test_segments_that_are_too_short_are_told_in_a_sentence() -> None:
+    with pytest.raises(UserError, match=r"too short for world\.frames=4"):
+        build(frames=4).tokenizer_losses(segment(steps=3, opening=None))
+    with pytest.raises(UserError, match=r"world.frames \+ 1 or more"):
+        build().losses(segment(steps=1, opening=None))
 
 
 def test_numbers_are_shown_as_shades() -> None:

@@ -213,3 +213,10 @@ def insist_on_counts(config: PPO.Config) -> None:
     for name in ("horizon", "epochs", "minibatch"):
         if getattr(config, name) < 1:
             raise UserError(f"behaviour.{name} takes 1 or more, not {getattr(config, name)}")
+    for name in ("clip", "value_clip"):
+        value = getattr(config, name)
+        if value is not None and value <= 0:
+            raise UserError(f"behaviour.{name} takes more than 0, not {value}")
+    for name in ("discount", "trace"):
+        if not 0 <= getattr(config, name) <= 1:
+            raise UserError(f"behaviour.{name} takes 0 to 1, not {getattr(config, name)}")

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.nets.codebook import squared_distance
 
 
 class AveragedCodebook(nn.Module, Component):
@@ -48,10 +49,7 @@ class AveragedCodebook(nn.Module, Component):
     def distance(self, encoded: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest V"]:
         """Squared distance of each vector to each code, in full precision."""
         with torch.autocast(encoded.device.type, enabled=False):
-            exact = encoded.float()
-            cross = exact @ self.vectors.t()
-        squares = exact.square().sum(dim=-1, keepdim=True)
-        return (squares - 2 * cross + self.vectors.square().sum(dim=-1)).clamp_min(0.0)
+            return squared_distance(encoded.float(), self.vectors).clamp_min(0.0)
 
     def look_up(self, index: Int[Tensor, "*rest"]) -> Float[Tensor, "*rest D"]:
         """The vectors of codes."""

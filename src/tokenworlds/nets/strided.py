@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, cast
 
+from einops import pack, rearrange, unpack
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -74,6 +75,13 @@ class StridedDecoder(nn.Module):
     def forward(self, maps: Float[Tensor, "B D h w"]) -> Float[Tensor, "B C H W"]:
         """A map to frames, unbounded."""
         return cast(Tensor, self.layers(maps))
+
+    def draw(self, vector: Float[Tensor, "*rest K D"], height: int) -> Float[Tensor, "*rest C H W"]:
+        """The same from the vectors of sites, row after row, in full precision."""
+        flat, lead = pack([vector], "* k d")
+        maps = rearrange(flat, "b (h w) d -> b d h w", h=height)
+        frames: list[Tensor] = unpack(self(maps).float(), lead, "* c h w")
+        return frames[0]
 
 
 class ResidualBlock(nn.Module):

@@ -38,7 +38,7 @@ class PixelCNN(nn.Module, Component):
 
     def __init__(self, config: Config, *, width: int, tokens: int, vocabulary: int) -> None:
         super().__init__()
-        check(config, width, tokens)
+        insist_on_sizes(config, width, tokens)
         self.config = config
         self.side = math.isqrt(tokens)
         self.balance = Balance(config.objective, config.free_bits, config.free_bits_over)
@@ -177,7 +177,7 @@ def gate(features: Float[Tensor, "N gates H W"]) -> Float[Tensor, "N C H W"]:
     return torch.tanh(value) * torch.sigmoid(opening)
 
 
-def check(config: PixelCNN.Config, width: int, tokens: int) -> None:
+def insist_on_sizes(config: PixelCNN.Config, width: int, tokens: int) -> None:
     """Raise for sizes that cannot be, or not for a frame of so many tokens."""
     if math.isqrt(tokens) ** 2 != tokens:
         raise UserError(f"the PixelCNN reads a square of tokens, and {tokens} are none")

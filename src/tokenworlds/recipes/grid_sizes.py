@@ -53,9 +53,13 @@ NANO_PARTS: Mapping[str, Mapping[str, Any]] = {
     "world.prior": {"channels": 32},
     "behaviour.network": {"filters": 32, "kernel": 3, "width": 128},
 }
-NANO_FRAMES = FrameNetwork.Config(filters=(16, 32, 32), kernels=(4, 3, 3), strides=(2, 2, 1))
+NANO_FRAMES = FrameNetwork.Config(
+    filters=(16, 32, 32), kernels=(4, 3, 3), strides=(2, 2, 1), width=128
+)
+# A map of one site has no neighbours.
+LINEAR: Mapping[str, Any] = {"world.sequence.kernel": 1, "behaviour.network.kernel": 1}
 NANO_PPO: Mapping[str, Any] = {
-    "steps": 60_000,
+    "steps": 38 * 16 * 33,
     "behaviour.network": NANO_FRAMES,
     "learning.behaviour.batch": 16,
     "learning.behaviour.length": 33,
@@ -73,16 +77,17 @@ SMALL_PPO: Mapping[str, Any] = {"behaviour.network.width": 256}
 
 
 def nano(recipe: Recipe) -> Recipe:
-    """A hundred thousand parameters, frames of a third of the side, 64 sites."""
+    """Half a million parameters, frames of a third of the side, 64 sites."""
     if isinstance(recipe.world, Real.Config):
         return variant(recipe, {**NANO, **NANO_PPO})
     length = {"learning.world.length": recipe.learning["world"].length - SHORTER}
-    frames = {} if not looks_at_frames(recipe) else {"behaviour.network": NANO_FRAMES}
-    return variant(recipe, {**NANO, **NANO_GRID, **known(recipe), **length, **frames})
+    frames = {"behaviour.network": NANO_FRAMES} if looks_at_frames(recipe) else {}
+    linear = LINEAR if getattr(recipe.world, "layout", "map") == "vector" else {}
+    return variant(recipe, {**NANO, **NANO_GRID, **known(recipe), **length, **frames, **linear})
 
 
 def small(recipe: Recipe) -> Recipe:
-    """A million parameters."""
+    """A few million parameters."""
     return variant(recipe, SMALL_PPO if isinstance(recipe.world, Real.Config) else SMALL_GRID)
 
 
@@ -97,11 +102,11 @@ def known(recipe: Recipe) -> dict[str, Any]:
         f"{place}.{choice}": value
         for place, choices in NANO_PARTS.items()
         for choice, value in choices.items()
-        if has(recipe, f"{place}.{choice}")
+        if has_number(recipe, f"{place}.{choice}")
     }
 
 
-def has(config: object, path: str) -> bool:
+def has_number(config: object, path: str) -> bool:
     """Whether there is a choice at the end of a path, and it is a number."""
     for name in path.split("."):
         if not hasattr(config, name):

@@ -159,13 +159,16 @@ def swm_small_field() -> Recipe:
 
 def ppo() -> Recipe:
     """No world model: PPO on real frames, the baseline of all."""
-    steps = 128
+    # The frame of one step more is only judged. What the first three saw is not known for sure, and
+    # they do not count unless an episode opens there.
+    streams, length = 8, 128 + 1
     return Recipe(
         paper="PPO (Schulman et al., 2017)",
-        steps=100_000,
+        # As many whole windows as there are in 100,000: what is learned from was just played.
+        steps=96 * streams * length,
         resolution=84,
         grey=True,
-        streams=8,
+        streams=streams,
         world=Real.Config(frames=4),
         behaviour=variant(
             ON_CODES,
@@ -177,15 +180,14 @@ def ppo() -> Recipe:
         ),
         learning={
             "behaviour": Learning(
-                batch=8,
-                # One step more, whose frame is only judged.
-                length=steps + 1,
+                batch=streams,
+                length=length,
                 scales={"policy": 1.0, "value": 0.5, "entropy": 0.01},
                 optimiser=variant(ADAM, {"rate": 2.5e-4, "epsilon": 1e-5, "clip": 0.5}),
             )
         },
         sampler=Latest.Config(),
-        schedule=Epochs.Config(steps=8 * (steps + 1), updates={"behaviour": 1}),
+        schedule=Epochs.Config(steps=streams * length, updates={"behaviour": 1}),
         evaluation=Evaluation(every=10_000, episodes=16, final_episodes=100, temperature=1.0),
         housekeeping=Housekeeping(log_every=1_000, save_every=5_000),
     )

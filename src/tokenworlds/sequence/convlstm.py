@@ -32,7 +32,7 @@ class ConvLSTM(nn.Module, Component):
 
     def __init__(self, config: Config, *, inputs: int, actions: int, grid: tuple[int, int]) -> None:
         super().__init__()
-        check(config)
+        insist_on_sizes(config)
         self.width = config.channels
         self.planes = (inputs, actions)
         below = [inputs] + [config.channels] * (config.layers - 1)
@@ -71,7 +71,7 @@ class ConvLSTM(nn.Module, Component):
         return cast(Iterable[ConvLSTMCell], self.cells)
 
 
-def check(config: ConvLSTM.Config) -> None:
+def insist_on_sizes(config: ConvLSTM.Config) -> None:
     """Raise for sizes that cannot be."""
     if config.layers < 1:
         raise UserError(f"layers={config.layers} of the ConvLSTM takes 1 or more")

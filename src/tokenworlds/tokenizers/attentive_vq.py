@@ -18,6 +18,7 @@ from tokenworlds.nets.codebook import place_apart, squared_distance
 from tokenworlds.nets.perceptual import Perceptual, load_perceptual
 from tokenworlds.nets.residual import halved
 from tokenworlds.nets.spatial_attention import AttentiveDecoder, AttentiveEncoder
+from tokenworlds.nets.straight_through import certain, straight_through
 
 USAGE_DECAY = 0.9
 LEFT_OUT = (
@@ -80,21 +81,11 @@ class AttentiveVQ(nn.Module, Component):
         distance = squared_distance(vectors, self.codebook.weight.detach())
         index = distance.argmin(dim=-1)
         logits = functional.log_softmax(-distance, dim=-1)
-        probs = logits.exp()
-        hard = functional.one_hot(index, self.vocabulary).to(probs.dtype)
-        return Codes(
-            index=index,
-            logits=logits,
-            sample=hard + (probs - probs.detach()),
-            vector=vectors + (self.codebook(index) - vectors).detach(),
-            encoded=vectors,
-        )
+        return straight_through(index, logits, vectors, self.codebook(index))
 
     def look_up(self, index: Int[Tensor, "*rest K"]) -> Codes:
         """Certain codes."""
-        hard = functional.one_hot(index, self.vocabulary).float()
-        vector = self.codebook(index)
-        return Codes(index, hard.clamp_min(1e-8).log(), hard, vector, vector)
+        return certain(index, self.codebook(index), self.vocabulary)
 
     def decode(self, codes: Codes, context: Context | None = None) -> Float[Tensor, "*rest C H W"]:
         """Frames in [0, 1]."""

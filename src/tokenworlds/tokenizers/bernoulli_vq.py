@@ -14,6 +14,7 @@ from tokenworlds.nets.averaged_codebook import AveragedCodebook
 from tokenworlds.nets.code_statistics import code_histogram, usage_metrics
 from tokenworlds.nets.continuous_bernoulli import FLOAT_STEP, ContinuousBernoulli
 from tokenworlds.nets.residual import halved
+from tokenworlds.nets.straight_through import certain, straight_through
 from tokenworlds.nets.strided import StridedDecoder, StridedEncoder
 
 
@@ -48,21 +49,19 @@ class BernoulliVQ(nn.Module, Component):
         distance = self.codebook.distance(vectors)
         index = distance.argmin(dim=-1)
         logits = functional.log_softmax(-distance, dim=-1)
-        probs = logits.exp()
-        hard = functional.one_hot(index, self.vocabulary).to(probs.dtype)
-        return Codes(
-            index=index,
-            logits=logits,
-            sample=hard + (probs - probs.detach()),
-            vector=vectors + (self.codebook.look_up(index) - vectors).detach(),
-            encoded=vectors,
-        )
+        return straight_through(index, logits, vectors, self.codebook.look_up(index))
+
+    def look(self, frames: Float[Tensor, "*rest C H W"]) -> Float[Tensor, "*rest K D"]:
+        """The vectors of the codes alone."""
+        return self.encode(frames).vector
+
+    def vectors(self, drawn: Int[Tensor, "*rest K"]) -> Float[Tensor, "*rest K D"]:
+        """Those of the codes that a prior draws."""
+        return self.codebook.look_up(drawn)
 
     def look_up(self, index: Int[Tensor, "*rest K"]) -> Codes:
         """Certain codes."""
-        hard = functional.one_hot(index, self.vocabulary).float()
-        vector = self.codebook.look_up(index)
-        return Codes(index, hard.clamp_min(1e-8).log(), hard, vector, vector)
+        return certain(index, self.codebook.look_up(index), self.vocabulary)
 
     def decode(self, codes: Codes, context: Context | None = None) -> Float[Tensor, "*rest C H W"]:
         """Frames in [0, 1]: the mean of each pixel."""
@@ -73,10 +72,7 @@ class BernoulliVQ(nn.Module, Component):
         return self._pixels(vector).mean
 
     def _pixels(self, vector: Float[Tensor, "*rest K D"]) -> ContinuousBernoulli:
-        flat, lead = pack([vector], "* k d")
-        maps = rearrange(flat, "b (h w) d -> b d h w", h=self.grid[0])
-        (logits,) = unpack(self.decoder(maps).float(), lead, "* c h w")
-        return ContinuousBernoulli(logits, self.config.limit)
+        return ContinuousBernoulli(self.decoder.draw(vector, self.grid[0]), self.config.limit)
 
     def losses(
         self,

@@ -14,6 +14,7 @@ from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import ActionSpace, Codes, Context, FrameShape, Losses
 from tokenworlds.nets.code_statistics import code_histogram, usage_metrics
 from tokenworlds.nets.residual import FrameDecoder, FrameEncoder, halved
+from tokenworlds.nets.straight_through import certain, straight_through
 from tokenworlds.nets.unit_codebook import UnitCodebook
 
 INITIAL_SCALE = 0.02
@@ -86,21 +87,11 @@ class Delta(nn.Module, Component):
         similarity = self.codebook.similarity(encoded)
         index = similarity.argmax(dim=-1)
         logits = functional.log_softmax(similarity, dim=-1)
-        probs = logits.exp()
-        hard = functional.one_hot(index, self.vocabulary).to(probs.dtype)
-        return Codes(
-            index=index,
-            logits=logits,
-            sample=hard + (probs - probs.detach()),
-            vector=encoded + (self.codebook.look_up(index) - encoded).detach(),
-            encoded=encoded,
-        )
+        return straight_through(index, logits, encoded, self.codebook.look_up(index))
 
     def look_up(self, index: Int[Tensor, "*rest K"]) -> Codes:
         """Certain codes."""
-        hard = functional.one_hot(index, self.vocabulary).float()
-        vector = self.codebook.look_up(index)
-        return Codes(index, hard.clamp_min(1e-8).log(), hard, vector, vector)
+        return certain(index, self.codebook.look_up(index), self.vocabulary)
 
     def decode(self, codes: Codes, context: Context | None = None) -> Float[Tensor, "*rest C H W"]:
         """Frames in [0, 1]."""

@@ -23,8 +23,8 @@ class Gaussian(nn.Module, Component):
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Gaussian"]):
-        """Choices. `draws`: a vector is drawn from the normals, in playing as in learning, and not
-        their mean; `limit` bounds the density of pixels that are exactly 0 or 1 (None: exact)."""
+        """Choices. `draws`: in learning a vector is drawn from the normals, and not their mean;
+        `limit` bounds the density of pixels that are exactly 0 or 1 (None: exact)."""
 
         encoder: StridedEncoder.Config = field(default_factory=StridedEncoder.Config)
         width: int = 1
@@ -48,13 +48,27 @@ class Gaussian(nn.Module, Component):
         generator: Generator | None = None,
     ) -> Latent:
         """The normals of each site, and a draw from them; without a generator, the global one's."""
-        flat, lead = pack([frames], "* c h w")
-        maps = rearrange(self.encoder(flat).float(), "b (n d) h w -> n b (h w) d", n=2)
-        (mean,), (log_variance,) = (unpack(part, lead, "* k d") for part in maps)
+        mean, log_variance = self._moments(frames)
         if not self.config.draws:
             return Latent(mean, mean, log_variance)
         noise = torch.empty_like(mean).normal_(generator=generator)
         return Latent(mean + (log_variance / 2).exp() * noise, mean, log_variance)
+
+    def _moments(
+        self, frames: Float[Tensor, "*rest C H W"]
+    ) -> tuple[Float[Tensor, "*rest K D"], Float[Tensor, "*rest K D"]]:
+        flat, lead = pack([frames], "* c h w")
+        maps = rearrange(self.encoder(flat).float(), "b (n d) h w -> n b (h w) d", n=2)
+        (mean,), (log_variance,) = (unpack(part, lead, "* k d") for part in maps)
+        return mean, log_variance
+
+    def look(self, frames: Float[Tensor, "*rest C H W"]) -> Float[Tensor, "*rest K D"]:
+        """The mean, and nothing is drawn: to look again is to see the same."""
+        return self._moments(frames)[0]
+
+    def vectors(self, drawn: Float[Tensor, "*rest K D"]) -> Float[Tensor, "*rest K D"]:
+        """What a prior draws are vectors already."""
+        return drawn
 
     def look_up(self, vector: Float[Tensor, "*rest K D"]) -> Latent:
         """These vectors, as if an encoder had been certain of them."""
@@ -71,10 +85,7 @@ class Gaussian(nn.Module, Component):
         return self._pixels(vector).mean
 
     def _pixels(self, vector: Float[Tensor, "*rest K D"]) -> ContinuousBernoulli:
-        flat, lead = pack([vector], "* k d")
-        maps = rearrange(flat, "b (h w) d -> b d h w", h=self.grid[0])
-        (logits,) = unpack(self.decoder(maps).float(), lead, "* c h w")
-        return ContinuousBernoulli(logits, self.config.limit)
+        return ContinuousBernoulli(self.decoder.draw(vector, self.grid[0]), self.config.limit)
 
     def losses(
         self,

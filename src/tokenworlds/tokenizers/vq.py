@@ -15,6 +15,7 @@ from tokenworlds.nets.blocks import ConvolutionDecoder, ConvolutionEncoder, grid
 from tokenworlds.nets.code_statistics import code_histogram, usage_metrics
 from tokenworlds.nets.codebook import Codebook
 from tokenworlds.nets.distributions import mix_uniform
+from tokenworlds.nets.straight_through import certain
 
 
 class VQ(nn.Module, Component):
@@ -68,9 +69,7 @@ class VQ(nn.Module, Component):
 
     def look_up(self, index: Int[Tensor, "*rest K"]) -> Codes:
         """Certain codes."""
-        hard = functional.one_hot(index, self.vocabulary).float()
-        vector = self.codebook.look_up(index)
-        return Codes(index, hard.clamp_min(1e-8).log(), hard, vector, vector)
+        return certain(index, self.codebook.look_up(index), self.vocabulary)
 
     def decode(self, codes: Codes, context: Context | None = None) -> Float[Tensor, "*rest C H W"]:
         """Frames in [0, 1]."""

@@ -10,12 +10,16 @@ from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.core.seeding import global_states, restore_global_states
 from tokenworlds.core.types import FrameShape, Segment
 from tokenworlds.evaluation.player import Player
+from tokenworlds.replay.sampling import Latest
 from tokenworlds.training.recipe import Recipe, build_schedule
 from tokenworlds.training.schedule import Progress, Schedule
 
-LONG_ENOUGH = 8
+LONG_ENOUGH = 12
 """Steps in which all that a learner does with a segment has happened once."""
-MISFITS = (ValueError, TypeError, RuntimeError, ArithmeticError, LookupError, AssertionError)
+MISFITS = (
+    *(ValueError, TypeError, RuntimeError, ArithmeticError),
+    *(LookupError, AssertionError, AttributeError),
+)
 """What networks raise when the numbers they are made from do not fit together."""
 
 
@@ -34,16 +38,20 @@ def rehearse(player: Player, recipe: Recipe, frame_shape: FrameShape) -> None:
     """Act, and compute the first lesson of each part; changes neither weights nor generators."""
     insist_that_all_learn(recipe)
     insist_that_segments_fit(recipe)
+    insist_on_fresh_steps(recipe)
     before = global_states(player.device)
+    buffers = {name: buffer.clone() for name, buffer in player.named_buffers()}
     segment = blank_segment(player, frame_shape)
     generator = torch.Generator(player.device).manual_seed(0)
     with torch.no_grad():
         for name, part in player.parts(generator).items():
             learning = recipe.learning[name]
-            steps = max(2, min(learning.length, LONG_ENOUGH))
+            steps = min(learning.length, LONG_ENOUGH)
             tried = blank_segment(player, frame_shape, steps=steps)
             next(part.lessons(tried)).total(learning.scales)
         act_twice(player, segment, generator)
+        for name, buffer in player.named_buffers():
+            buffer.copy_(buffers[name])
     restore_global_states(before, player.device)
 
 
@@ -70,6 +78,25 @@ def insist_that_segments_fit(recipe: Recipe) -> None:
             waiting.discard(name)
         if not waiting:
             return
+
+
+def insist_on_fresh_steps(recipe: Recipe) -> None:
+    """Each row of the latest steps is a stream; who learns from real steps must have made them."""
+    latest = isinstance(recipe.sampler, Latest.Config)
+    for name, learning in recipe.learning.items():
+        if latest and learning.batch != recipe.streams:
+            raise UserError(
+                f"learning.{name}.batch={learning.batch} does not fit sampler=latest with "
+                f"streams={recipe.streams}: it takes one row for each"
+            )
+    if getattr(recipe.behaviour, "experience", "dream") != "real":
+        return
+    collection = recipe.collection
+    if not latest or collection.temperature != 1.0 or collection.random_share:
+        raise UserError(
+            "behaviour.experience=real learns from what its own policy just did: it takes "
+            "sampler=latest, collection.temperature=1 and collection.random_share=0"
+        )
 
 
 def earlier(schedule: ConfigOf[Schedule]) -> str:

@@ -16,6 +16,7 @@ from tokenworlds.training.spec import RunSpec
 ROWS = 2
 STEPS = 14
 SEEN = 2
+"""Frames that a dream is shown, or as many as its world reads as one."""
 
 
 def report(folder: RunFolder, spec: RunSpec, player: Player, replay: ReplayStore | None) -> Report:
@@ -59,13 +60,14 @@ def dream(
 
     A horizon that is asked for must fit into replay.
     """
-    length = min(STEPS, replay.length) if horizon is None else SEEN + horizon
-    if length <= SEEN:
+    seen = max(SEEN, getattr(player.world, "frames", 1))
+    length = min(STEPS, replay.length) if horizon is None else seen + horizon
+    if length <= seen:
         return None
     rng = numpy_generator(seed, "report")
     segment = choose_segment(replay, count=count, length=length, generator=rng)
     generator = torch_generator(seed, "report", device=str(player.device))
-    return dream_rows(player, segment, horizon=length - SEEN, generator=generator)
+    return dream_rows(player, segment, horizon=length - seen, generator=generator)
 
 
 def reopen_replay(folder: RunFolder, trained: Trained) -> ReplayStore | None:

@@ -13,6 +13,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.errors import UserError
 from tokenworlds.core.protocols import Head, SequenceModel
 from tokenworlds.core.trees import map_tensors, where_rows
 from tokenworlds.core.types import (
@@ -30,7 +31,7 @@ from tokenworlds.core.types import (
     once,
 )
 from tokenworlds.worlds.glimpses import Glimpses, openings, openings_of_a_window
-from tokenworlds.worlds.map_codes import facts_of, mode, shade
+from tokenworlds.worlds.map_codes import facts_of, insist_on_fit, mode, shade
 from tokenworlds.worlds.map_dynamics import MapDynamics, flatten
 from tokenworlds.worlds.sites import Layout, Sites
 from tokenworlds.worlds.stacking import stack, stacked
@@ -74,8 +75,9 @@ class Grid(nn.Module, Component):
         draws_reward: bool = True
 
         def __post_init__(self) -> None:
-            if self.frames < 1 or self.given < 1 or self.context < 0:
-                raise ValueError("frames and given take 1 or more, context 0 or more")
+            for name, least in (("frames", 1), ("given", 1), ("context", 0)):
+                if getattr(self, name) < least:
+                    raise ValueError(f"{name} takes {least} or more, not {getattr(self, name)}")
 
     def __init__(
         self, config: Config, *, frame_shape: FrameShape, action_space: ActionSpace
@@ -83,10 +85,11 @@ class Grid(nn.Module, Component):
         super().__init__()
         self.config = config
         self.action_space = action_space
-        self.channels = frame_shape.channels
+        self.channels, self.frames = frame_shape.channels, config.frames
         channels = config.frames * frame_shape.channels
         stack_shape = FrameShape(frame_shape.height, frame_shape.width, channels)
         self.tokenizer = config.tokenizer.build(frame_shape=stack_shape)
+        insist_on_fit(self.tokenizer, config.prior)
         self.sites = Sites(self.tokenizer.grid, self.tokenizer.width, config.layout)
         self.feature_shape: tuple[int, ...] = self.sites.shape
         self.dynamics = MapDynamics(
@@ -114,8 +117,13 @@ class Grid(nn.Module, Component):
 
     def _stacks(self, segment: Segment) -> tuple[Float[Tensor, "B t C H W"], Segment]:
         """Stacked frames and their steps; those whose past is not in the segment are left out."""
+        begin = self.config.frames - 1
+        if segment.first.shape[1] <= begin:
+            raise UserError(
+                f"segments of {segment.first.shape[1]} steps are too short for world.frames="
+                f"{begin + 1}: each learning.*.length takes as many or more, the world's one more"
+            )
         frames, known = stacked(segment, self.config.frames)
-        begin = min(self.config.frames, frames.shape[1]) - 1
         steps = replace(segment, mask=segment.mask & known)
         return frames[:, begin:], map_tensors(lambda part: part[:, begin:], steps)
 
@@ -146,8 +154,8 @@ class Grid(nn.Module, Component):
         self, feature: Float[Tensor, "B C h w"], generator: Generator | None
     ) -> Float[Tensor, "B K D"]:
         """Vectors of the next frame's codes."""
-        codes: CodesOf = self.tokenizer.look_up(self.dynamics.draw(feature, generator))
-        return codes.vector
+        vector: Tensor = self.tokenizer.vectors(self.dynamics.draw(feature, generator))
+        return vector
 
     def _reward_losses(self, feature: Float[Tensor, "B t C h w"], segment: Segment) -> Losses:
         feature = feature if self.config.reward_shapes_memory else feature.detach()
@@ -189,9 +197,8 @@ class Grid(nn.Module, Component):
         return GridCarry(where_rows(opens[:, -1], blank, carry), vector[:, -1])
 
     def _look(self, frames: Float[Tensor, "*rest C H W"]) -> Float[Tensor, "*rest K D"]:
-        """Code vectors; of normals the mean, so that to look again is to see the same."""
-        codes: CodesOf = self.tokenizer.encode(frames)
-        return codes.mean if isinstance(codes, Latent) else codes.vector
+        vector: Tensor = self.tokenizer.look(frames)
+        return vector
 
     @torch.no_grad()
     def step(
@@ -228,11 +235,12 @@ class Grid(nn.Module, Component):
     @torch.no_grad()
     def recode(self, segment: Segment) -> Recoded:
         """Each frame through its codes, or through shades of its numbers."""
-        codes = self.tokenizer.encode(stacked(segment, self.config.frames)[0])
-        if isinstance(codes, Latent):
-            return shade(codes.mean, self._decode(codes.mean), self.tokenizer.grid)
-        frame = self._decode(codes.vector)
-        return Recoded(codes.index, frame, self.tokenizer.vocabulary, self.tokenizer.grid)
+        frames, tokenizer = stacked(segment, self.config.frames)[0], self.tokenizer
+        vector = self._look(frames)
+        if not hasattr(tokenizer, "vocabulary"):
+            return shade(vector, self._decode(vector), tokenizer.grid)
+        index = tokenizer.encode(frames).index
+        return Recoded(index, self._decode(vector), tokenizer.vocabulary, tokenizer.grid)
 
     @torch.no_grad()
     def seen(self, segment: Segment) -> Float[Tensor, "B T C H W"]:

@@ -2,17 +2,50 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from tokenworlds.core.config import ConfigOf
+from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import Recoded
+from tokenworlds.priors.gaussian import Gaussian
 
 SHADES = 256
 REACH = 3.0
 """Numbers beyond this, which are rare in a standard normal, are drawn as black or white."""
+
+
+@runtime_checkable
+class MapTokenizer(Protocol):
+    """A tokenizer whose vectors lie on a grid, and are all that it draws from."""
+
+    grid: tuple[int, int]
+    tokens: int
+    width: int
+
+    def look(self, frames: Float[Tensor, "*rest C H W"]) -> Float[Tensor, "*rest K D"]:
+        """The vectors of frames, without chance."""
+        ...
+
+    def vectors(self, drawn: Tensor) -> Float[Tensor, "*rest K D"]:
+        """The vectors of what a prior draws."""
+        ...
+
+    def draw(self, vector: Float[Tensor, "*rest K D"]) -> Float[Tensor, "*rest C H W"]:
+        """Frames in [0, 1]."""
+        ...
+
+
+def insist_on_fit(tokenizer: Any, prior: ConfigOf[Any]) -> None:
+    """Raise unless the tokenizer knows of maps, and the prior of what it writes."""
+    if not isinstance(tokenizer, MapTokenizer):
+        name = type(tokenizer).__name__
+        raise UserError(f"world.tokenizer={name} knows of no map: take bernoulli_vq or gaussian")
+    if hasattr(tokenizer, "vocabulary") == isinstance(prior, Gaussian.Config):
+        raise UserError("world.prior=gaussian goes with world.tokenizer=gaussian, and no other")
 
 
 def facts_of(tokenizer: Any) -> dict[str, int]:

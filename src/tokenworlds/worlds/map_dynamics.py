@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Generator, Tensor, nn
 
 from tokenworlds.core.config import ConfigOf
+from tokenworlds.core.errors import UserError
 from tokenworlds.core.protocols import Head, SequenceModel
 from tokenworlds.core.trees import where_rows
 from tokenworlds.core.types import Carry
@@ -76,6 +77,8 @@ class MapDynamics(nn.Module):
     ) -> Float[Tensor, "B t D h w"]:
         """What heads read of every step but the last; after some the codes are dreamt."""
         steps, blank = codes.shape[1] - 1, self.sequence.initial(len(codes))
+        if steps < 1:
+            raise UserError("learning.world.length takes world.frames + 1 or more: nothing follows")
         given = slice(0, min(self.given, steps))
         feature, carry = self.scan(codes[:, given], action[:, given], opens[:, given], blank)
         features = list(feature.unbind(1))

@@ -82,7 +82,4 @@ class Real(nn.Module, Component):
         raise Dreamless(REFUSAL)
 
 
-REFUSAL = (
-    "the world 'real' has no model to dream with: take a behaviour that learns from real steps "
-    "(experience='real'), or another world"
-)
+REFUSAL = "the world 'real' has no model to dream with: only behaviour.experience=real learns in it"

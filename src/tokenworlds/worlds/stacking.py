@@ -51,7 +51,8 @@ class FrameStack:
     @staticmethod
     def of(frame: UInt8[Tensor, "B H W C"], count: int) -> "FrameStack":
         """An episode's first frame, in every place."""
-        return FrameStack(repeat(frame, "b h w c -> b t h w c", t=count))
+        # A copy: the caller may write the next frame where this one is.
+        return FrameStack(repeat(frame, "b h w c -> b t h w c", t=count).clone())
 
     def push(self, frame: UInt8[Tensor, "B H W C"], reset: Bool[Tensor, " B"]) -> "FrameStack":
         """Add a frame and drop the oldest; where an episode begins, all but the new one."""
