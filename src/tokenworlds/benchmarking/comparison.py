@@ -65,8 +65,8 @@ def compare_accounts(before: Document, now: Document) -> Iterator[Change]:
             yield change(now, figure["name"], known["cal"], figure["cal"], said)
     was, is_now = before["per_step"], now["per_step"]
     remarks |= {OTHER_WORK} if was["updates"] != is_now["updates"] else set()
-    # Work that is another weighs more than another part of the same.
-    yield change(now, STEP, was["total_cal"], is_now["total_cal"], max(remarks, default=""))
+    said = next((each for each in (OTHER_WORK, OTHER_FRACTION) if each in remarks), "")
+    yield change(now, STEP, was["total_cal"], is_now["total_cal"], said)
 
 
 def remark(before: Document, now: Document) -> str:
