@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from tokenworlds.core.errors import UserError
-from tokenworlds.core.types import FrameShape, Latent
+from tokenworlds.core.types import FrameShape
 from tokenworlds.nets.strided import StridedEncoder
 from tokenworlds.tokenizers.gaussian import Gaussian
 
@@ -111,12 +111,15 @@ def test_the_draw_lets_gradients_through_to_both_parameters() -> None:
     torch.testing.assert_close(to_spread, (latent.vector - latent.mean) / 2)
 
 
-def test_vectors_looked_up_decode_to_the_same_frames() -> None:
+def test_drawn_vectors_give_the_frames_of_what_they_were_drawn_from() -> None:
     gaussian = small().eval()
     latent = gaussian.encode(shades())
-    looked_up = gaussian.look_up(latent.vector)
-    assert isinstance(looked_up, Latent)
-    assert torch.equal(gaussian.decode(looked_up), gaussian.decode(latent))
+    assert torch.equal(gaussian.draw(gaussian.vectors(latent.vector)), gaussian.decode(latent))
+
+
+def test_looking_sees_the_mean() -> None:
+    gaussian = small().eval()
+    assert torch.equal(gaussian.look(shades()), gaussian.encode(shades()).mean)
 
 
 def test_computing_losses_moves_nothing_but_the_statistics_of_norms() -> None:

@@ -1,7 +1,6 @@
 """Normal variables at each site instead of codes: the continuous ablation of Smaller World Models
 (Robine et al., 2023; Kingma and Welling, 2014)."""
 
-import math
 from dataclasses import dataclass, field
 
 import torch
@@ -14,8 +13,6 @@ from tokenworlds.core.types import Context, FrameShape, Latent, Losses
 from tokenworlds.nets.continuous_bernoulli import FLOAT_STEP, ContinuousBernoulli
 from tokenworlds.nets.residual import halved
 from tokenworlds.nets.strided import StridedDecoder, StridedEncoder
-
-CERTAIN = math.log(1e-8)
 
 
 class Gaussian(nn.Module, Component):
@@ -69,10 +66,6 @@ class Gaussian(nn.Module, Component):
     def vectors(self, drawn: Float[Tensor, "*rest K D"]) -> Float[Tensor, "*rest K D"]:
         """What a prior draws are vectors already."""
         return drawn
-
-    def look_up(self, vector: Float[Tensor, "*rest K D"]) -> Latent:
-        """These vectors, as if an encoder had been certain of them."""
-        return Latent(vector, vector, torch.full_like(vector, CERTAIN))
 
     def decode(
         self, latent: Latent, context: Context | None = None

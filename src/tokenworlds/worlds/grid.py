@@ -236,11 +236,12 @@ class Grid(nn.Module, Component):
     def recode(self, segment: Segment) -> Recoded:
         """Each frame through its codes, or through shades of its numbers."""
         frames, tokenizer = stacked(segment, self.config.frames)[0], self.tokenizer
-        vector = self._look(frames)
         if not hasattr(tokenizer, "vocabulary"):
+            vector = self._look(frames)
             return shade(vector, self._decode(vector), tokenizer.grid)
-        index = tokenizer.encode(frames).index
-        return Recoded(index, self._decode(vector), tokenizer.vocabulary, tokenizer.grid)
+        codes = tokenizer.encode(frames)
+        frame = self._decode(codes.vector)
+        return Recoded(codes.index, frame, tokenizer.vocabulary, tokenizer.grid)
 
     @torch.no_grad()
     def seen(self, segment: Segment) -> Float[Tensor, "B T C H W"]:
