@@ -4,22 +4,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import FrameShape
+from tokenworlds.nets.map_layout import lay_out
+from tokenworlds.nets.normed_silu import NormedSiLU
 
 GROUPS = 32
 
 
-def group_norm(channels: int, epsilon: float = 1e-5) -> nn.GroupNorm:
-    """32 groups, or one for each channel of a narrow map."""
+def groups_of(channels: int) -> int:
+    """32, or one for each channel of a narrow map."""
     groups = min(GROUPS, channels)
     if channels % groups:
         raise UserError(f"{channels} channels do not part into {groups} groups of equal size")
-    return nn.GroupNorm(groups, channels, eps=epsilon)
+    return groups
+
+
+def normed_silu(channels: int, epsilon: float = 1e-5) -> NormedSiLU:
+    """What stands before most convolutions."""
+    return NormedSiLU(groups_of(channels), channels, eps=epsilon)
 
 
 class Residual(nn.Module):
@@ -28,11 +37,9 @@ class Residual(nn.Module):
     def __init__(self, before: int, after: int, epsilon: float = 1e-5) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            group_norm(before, epsilon),
-            nn.SiLU(),
+            normed_silu(before, epsilon),
             nn.Conv2d(before, after, 3, padding=1),
-            group_norm(after, epsilon),
-            nn.SiLU(),
+            normed_silu(after, epsilon),
             nn.Conv2d(after, after, 3, padding=1),
         )
         self.shortcut = nn.Identity() if before == after else nn.Conv2d(before, after, 1)
@@ -80,7 +87,7 @@ class FrameEncoder(nn.Module, Component):
 
     def forward(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
         """Frames to a map."""
-        return cast(Tensor, self.layers(frames))
+        return cast(Tensor, self.layers(lay_out(frames)))
 
 
 class FrameDecoder(nn.Module):
@@ -93,23 +100,42 @@ class FrameDecoder(nn.Module):
         levels = zip(config.widths, afters, config.halvings, strict=True)
         for before, after, halves in reversed(list(levels)):
             if halves:
-                self.layers.append(double(before))
+                self.layers.append(Doubling(before))
             self.layers.append(Residual(before, after))
         self.layers.extend(finish(config.width, channels))
 
     def forward(self, maps: Float[Tensor, "B D h w"]) -> Float[Tensor, "B C H W"]:
         """A map to frames, unbounded."""
-        return cast(Tensor, self.layers(maps))
+        return cast(Tensor, self.layers(lay_out(maps)))
 
 
 def finish(before: int, after: int, epsilon: float = 1e-5) -> Sequence[nn.Module]:
-    """The last layers of a stack: norm, SiLU and convolution."""
-    return group_norm(before, epsilon), nn.SiLU(), nn.Conv2d(before, after, 3, padding=1)
+    """The last layers of a stack."""
+    return normed_silu(before, epsilon), nn.Conv2d(before, after, 3, padding=1)
 
 
-def double(channels: int) -> nn.Module:
-    """Each site four times, then a convolution."""
-    return nn.Sequential(nn.Upsample(scale_factor=2.0), nn.Conv2d(channels, channels, 3, padding=1))
+class Doubling(nn.Conv2d):
+    """Each site four times, then a convolution with a kernel of 3x3.
+
+    Of the nine sites that a kernel covers, only four differ: both steps together are one transposed
+    convolution, whose kernel of 4x4 has the sums of weights that meet the same site.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(channels, channels, 3, padding=1)
+
+    def forward(self, input: Float[Tensor, "B C h w"]) -> Float[Tensor, "B C H W"]:
+        """A map of twice the height and width."""
+        flipped = rearrange(self.weight.flip(-1, -2), "after before h w -> before after h w")
+        summed = sum_neighbours(flipped)
+        return functional.conv_transpose2d(input, summed, self.bias, stride=2, padding=1)
+
+
+def sum_neighbours(weight: Float[Tensor, "D C k k"]) -> Float[Tensor, "D C k1 k1"]:
+    """The sums of any four weights that stand together, with nothing around the kernel."""
+    padded = functional.pad(weight, (1, 1, 1, 1))
+    rows = padded[..., :-1, :] + padded[..., 1:, :]
+    return rows[..., :-1] + rows[..., 1:]
 
 
 def halved(frame_shape: FrameShape, times: int) -> tuple[int, int]:

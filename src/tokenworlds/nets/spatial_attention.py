@@ -8,7 +8,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tokenworlds.nets.residual import Residual, double, finish, group_norm
+from tokenworlds.nets.map_layout import lay_out
+from tokenworlds.nets.residual import Doubling, Residual, finish, groups_of
 
 EPSILON = 1e-6
 
@@ -18,7 +19,7 @@ class SpatialAttention(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.norm = group_norm(width, EPSILON)
+        self.norm = nn.GroupNorm(groups_of(width), width, eps=EPSILON)
         self.input = nn.Conv2d(width, 3 * width, 1)
         self.output = nn.Conv2d(width, width, 1)
 
@@ -73,7 +74,7 @@ class AttentiveEncoder(nn.Module):
 
     def forward(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
         """Frames to a map."""
-        return cast(Tensor, self.layers(frames))
+        return cast(Tensor, self.layers(lay_out(frames)))
 
 
 class AttentiveDecoder(nn.Module):
@@ -86,10 +87,10 @@ class AttentiveDecoder(nn.Module):
         self.layers = nn.Sequential(nn.Conv2d(latent, width, 3, padding=1), *middle(width))
         for number, looks in enumerate(reversed(attends)):
             if number > 0:
-                self.layers.append(double(width))
+                self.layers.append(Doubling(width))
             self.layers.extend(level(width, blocks + 1, looks))
         self.layers.extend(finish(width, channels, EPSILON))
 
     def forward(self, maps: Float[Tensor, "B D h w"]) -> Float[Tensor, "B C H W"]:
         """A map to frames, unbounded."""
-        return cast(Tensor, self.layers(maps))
+        return cast(Tensor, self.layers(lay_out(maps)))

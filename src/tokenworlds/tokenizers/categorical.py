@@ -16,9 +16,8 @@ from tokenworlds.nets.blocks import (
     ConvolutionDecoder,
     ConvolutionEncoder,
     Style,
-    activation,
+    finish_map,
     grid_of,
-    map_norm,
 )
 from tokenworlds.nets.code_statistics import code_histogram, usage_metrics
 from tokenworlds.nets.distributions import mix_uniform, sample_index
@@ -52,8 +51,7 @@ class Categorical(nn.Module, Component):
         self.encoder = ConvolutionEncoder(frame_shape.channels, *layers)
         self.posterior = nn.Linear(prod(self.map_shape), outputs)
         self.expand = nn.Linear(outputs, prod(self.map_shape), bias=biased)
-        self.norm = map_norm(config.filters[-1], config.groups, config.style)
-        self.activation = activation(config.style)
+        self.norm = finish_map(config.filters[-1], config.groups, config.style)
         self.decoder = ConvolutionDecoder(frame_shape.channels, *layers)
 
     def encode(self, frames: Float[Tensor, "*rest C H W"], context: Context | None = None) -> Codes:
@@ -81,7 +79,7 @@ class Categorical(nn.Module, Component):
         flat, lead = pack([rearrange(vector, "... k v -> ... (k v)")], "* d")
         _, height, width = self.map_shape
         maps = rearrange(self.expand(flat), "b (d h w) -> b d h w", h=height, w=width)
-        drawn = self.decoder(self.activation(self.norm(maps)))
+        drawn = self.decoder(self.norm(maps))
         if self.config.output == "sigmoid":
             drawn = torch.sigmoid(drawn)
         frames: list[Tensor] = unpack(drawn, lead, "* c h w")

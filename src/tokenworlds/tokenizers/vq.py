@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.types import Codes, Context, FrameShape, Losses
-from tokenworlds.nets.blocks import ConvolutionDecoder, ConvolutionEncoder, grid_of, map_norm
+from tokenworlds.nets.blocks import ConvolutionDecoder, ConvolutionEncoder, finish_map, grid_of
 from tokenworlds.nets.code_statistics import code_histogram, usage_metrics
 from tokenworlds.nets.codebook import Codebook
 from tokenworlds.nets.distributions import mix_uniform
@@ -42,7 +42,7 @@ class VQ(nn.Module, Component):
         self.project = nn.Conv2d(width, codes, 1)
         self.codebook = config.codebook.build()
         self.expand = nn.Conv2d(codes, width, 1, bias=False)
-        self.norm = map_norm(width, config.groups)
+        self.norm = finish_map(width, config.groups)
         self.decoder = ConvolutionDecoder(*stack)
         self.grid = grid_of(frame_shape, config.strides)
         self.tokens = self.grid[0] * self.grid[1]
@@ -75,7 +75,7 @@ class VQ(nn.Module, Component):
         """Frames in [0, 1]."""
         flat, lead = pack([codes.vector], "* k d")
         maps = rearrange(flat, "b (h w) d -> b d h w", h=self.grid[0])
-        maps = functional.silu(self.norm(self.expand(maps)))
+        maps = self.norm(self.expand(maps))
         frames: list[Tensor] = unpack(torch.sigmoid(self.decoder(maps)), lead, "* c h w")
         return frames[0]
 

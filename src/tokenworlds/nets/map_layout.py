@@ -1,0 +1,20 @@
+"""The order in which the numbers of a map lie in memory: no result depends on it, speed does."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def lay_out(
+    maps: Float[Tensor, "B C H W"], learning: torch.memory_format = torch.contiguous_format
+) -> Float[Tensor, "B C H W"]:
+    """As a CPU convolves it fastest; what follows keeps the order of what it is given.
+
+    Channels last while nothing is learned. The gradient of a group norm is several times slower
+    in that order, so that stacks with group norms learn channel by channel. Other devices choose
+    for themselves.
+    """
+    if maps.device.type != "cpu":
+        return maps
+    order = learning if torch.is_grad_enabled() else torch.channels_last
+    return maps.contiguous(memory_format=order)
