@@ -9,8 +9,10 @@ from tokenworlds.nets.distributions import (
     Bernoulli,
     Categorical,
     TwoHot,
+    draw_index,
     kl_categorical,
     mix_uniform,
+    mixed_probs,
     sample_index,
     symexp,
     symlog,
@@ -79,6 +81,17 @@ def test_samples_follow_the_probabilities() -> None:
     drawn = sample_index(probs.log().expand(40_000, 4), generator)
     shares = torch.bincount(drawn, minlength=4) / 40_000
     torch.testing.assert_close(shares, probs, atol=0.01, rtol=0)
+
+
+def test_draws_follow_the_probabilities_and_what_is_mixed_in() -> None:
+    probs = torch.tensor([0.0, 0.5, 0.2, 0.3, 0.0])
+    generator = torch.Generator().manual_seed(0)
+    share = torch.bincount(draw_index(probs.expand(40_000, 5), generator), minlength=5) / 40_000
+    torch.testing.assert_close(share, probs, atol=0.01, rtol=0)
+    assert not share[probs == 0].any()
+    mixed = mixed_probs(probs.log(), 0.5)
+    torch.testing.assert_close(mixed, 0.5 * probs + 0.1)
+    torch.testing.assert_close(mixed, mix_uniform(probs.log(), 0.5).exp())
 
 
 def test_samples_are_a_function_of_the_generator() -> None:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from einops import rearrange
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
-from tokenworlds.behaviours.rollout import Rollout, imagine
+from tokenworlds.behaviours.rollout import Rollout, imagine, read
+from tokenworlds.core.coded import Feature
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.protocols import View, World
 from tokenworlds.core.types import ActionSpace, Carry, FrameShape, Losses, Segment
@@ -63,7 +63,7 @@ class LatentActorCritic(nn.Module, Component):
         """Nothing is carried: the world's history is all there is to know."""
         return ()
 
-    def policy(self, feature: Float[Tensor, "*rest D"]) -> Policy:
+    def policy(self, feature: Feature) -> Policy:
         """The distribution of actions."""
         return policy_of(self.actor(feature), self.action_space, self.config.unimix)
 
@@ -72,8 +72,7 @@ class LatentActorCritic(nn.Module, Component):
         self, view: View, carry: Carry, generator: Generator | None, temperature: float = 1.0
     ) -> tuple[Tensor, Carry]:
         """Draw from the policy, or take its likeliest action at temperature 0."""
-        feature = rearrange(view.feature, "b ... -> b (...)")
-        return choose(self.policy(feature), temperature, generator), carry
+        return choose(self.policy(read(view)), temperature, generator), carry
 
     def lessons(
         self, world: World, segment: Segment, generator: Generator | None
@@ -89,7 +88,7 @@ class LatentActorCritic(nn.Module, Component):
 
     def losses_of(self, rollout: Rollout) -> Losses:
         """`actor`, `entropy` (negative), `critic` and `slow_critic` over steps still alive."""
-        feature = rearrange(rollout.feature, "t b ... -> t b (...)")
+        feature = rollout.feature
         values, policy = TwoHot(self.critic(feature)), self.policy(feature[:-1])
         target = self._returns(rollout, values.mean.detach())
         advantage = (target - values.mean[:-1].detach()) / self.return_range.scale()

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 import torch
+from einops import rearrange
 from jaxtyping import Float
 from torch import Generator, Tensor
 
-from tokenworlds.core.protocols import Behaviour, World
+from tokenworlds.core.coded import Coded, Feature, stack
+from tokenworlds.core.protocols import Behaviour, View, World
 from tokenworlds.core.types import Carry
 
 
@@ -14,10 +16,16 @@ from tokenworlds.core.types import Carry
 class Rollout:
     """Time first. `feature` has one step more than the rest: the state after the last action."""
 
-    feature: Float[Tensor, "T1 B *D"]
+    feature: Feature
     action: Tensor
     reward: Float[Tensor, "T B"]
     ending: Float[Tensor, "T B"]
+
+
+def read(view: View) -> Feature:
+    """The feature of a state, told by codes if the view can tell it so."""
+    coded: Coded | None = getattr(view, "coded", None)
+    return rearrange(view.feature, "b ... -> b (...)") if coded is None else coded
 
 
 @torch.no_grad()
@@ -26,15 +34,15 @@ def imagine(
 ) -> Rollout:
     """Let the behaviour act in the world; no gradient flows through a dream."""
     view = world.view(start)
-    carry, memory = start, behaviour.initial(len(view.feature))
-    features, actions, rewards, endings = [view.feature], [], [], []
+    features, actions, rewards, endings = [read(view)], [], [], []
+    carry, memory = start, behaviour.initial(len(features[0]))
     for _ in range(horizon):
         action, memory = behaviour.act(view, memory, generator)
         carry, view = world.step(carry, action, generator)
-        features.append(view.feature)
+        features.append(read(view))
         actions.append(action)
         rewards.append(view.reward)
         endings.append(view.ending)
     return Rollout(
-        torch.stack(features), torch.stack(actions), torch.stack(rewards), torch.stack(endings)
+        stack(features), torch.stack(actions), torch.stack(rewards), torch.stack(endings)
     )

@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from tokenworlds.core.coded import Coded
+
 
 @dataclass(frozen=True, slots=True)
 class ActionSpace:
@@ -125,12 +127,16 @@ class Latent:
 
 @dataclass(frozen=True, slots=True)
 class Dream:
-    """One imagined step: what came of the action, and the state it led to, made when asked for."""
+    """One imagined step: what came of the action, and the state it led to, made when asked for.
+
+    `coded` is the feature told by codes, where a world can tell it so.
+    """
 
     describe: Callable[[], Float[Tensor, "B *D"]]
     reward: Float[Tensor, " B"]
     ending: Float[Tensor, " B"]
     decode: Callable[[], Float[Tensor, "B C H W"]]
+    coded: Coded | None = None
 
     @property
     def feature(self) -> Float[Tensor, "B *D"]:
@@ -221,8 +227,8 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
 
 
 def to_frames(frame: UInt8[Tensor, "*rest H W C"]) -> Float[Tensor, "*rest C H W"]:
-    """Bytes to numbers in [0, 1], channels first."""
-    return rearrange(frame, "... h w c -> ... c h w").float() / 255.0
+    """Bytes to numbers in [0, 1], channels first, also in memory: see `nets.map_layout`."""
+    return rearrange(frame, "... h w c -> ... c h w").contiguous() / 255.0
 
 
 Carry = Any

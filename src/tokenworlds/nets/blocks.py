@@ -7,8 +7,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from tokenworlds.core.coded import Feature
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import FrameShape
+from tokenworlds.nets.code_rows import map_feature
 from tokenworlds.nets.map_layout import lay_out
 from tokenworlds.nets.normed_silu import NormedSiLU
 
@@ -131,9 +133,15 @@ class Perceptron(nn.Module):
             self.layers.extend([layer, vector_norm(after, style), activation(style)])
         self.output = nn.Linear(widths[-1], outputs)
 
-    def forward(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest E"]:
+    def forward(self, x: Feature) -> Float[Tensor, "*rest E"]:
         """Map the last axis."""
-        return cast(Tensor, self.output(self.layers(x)))
+        if not len(self.layers):
+            return map_feature(self.output, x)
+        first, *others = self.layers
+        hidden = map_feature(cast(nn.Linear, first), x)
+        for layer in others:
+            hidden = layer(hidden)
+        return cast(Tensor, self.output(hidden))
 
 
 def shrink_output(network: Perceptron, factor: float) -> Perceptron:

@@ -3,11 +3,17 @@
 A table holds the rows of the first token's codes, then those of the second, and so on.
 """
 
+from typing import cast
+
 import torch
 from einops import einsum, pack, rearrange, unpack
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
+
+from tokenworlds.core.coded import Feature
+
+FEW = 64
 
 
 def map_codes(
@@ -24,6 +30,19 @@ def sum_rows(
     flat, lead = pack([name_rows(index, table)], "* k")
     (result,) = unpack(functional.embedding_bag(flat, table, mode="sum"), lead, "* d")
     return result
+
+
+def map_feature(layer: nn.Linear, feature: Feature) -> Float[Tensor, "*rest D"]:
+    """A linear layer on numbers, or on codes with numbers beside them as if the codes were
+    one-hots. To bring the layer's weights into rows does not pay for few states."""
+    if isinstance(feature, Tensor):
+        return cast(Tensor, layer(feature))
+    if feature.index.shape[:-1].numel() < FEW:
+        return cast(Tensor, layer(feature.dense()))
+    inputs = feature.index.shape[-1] * feature.vocabulary
+    to_codes, to_beside = layer.weight[:, :inputs], layer.weight[:, inputs:]
+    beside = functional.linear(feature.beside, to_beside, layer.bias)
+    return sum_rows(feature.index, to_codes.t().contiguous()) + beside
 
 
 def map_each_code(

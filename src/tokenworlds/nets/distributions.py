@@ -31,9 +31,26 @@ def mix_uniform(logits: Float[Tensor, "*rest V"], share: float) -> Float[Tensor,
 def sample_index(
     log_probs: Float[Tensor, "*rest V"], generator: Generator | None
 ) -> Int[Tensor, "*rest"]:
-    """Draw an index from each row: the exponential race, which needs no cumulative sums."""
-    race = torch.empty_like(log_probs).exponential_(generator=generator)
-    return (log_probs - race.log()).argmax(dim=-1)
+    """Draw an index from each row."""
+    return draw_index(log_probs.exp(), generator)
+
+
+def draw_index(
+    probs: Float[Tensor, "*rest V"], generator: Generator | None
+) -> Int[Tensor, "*rest"]:
+    """Draw by the inverse of the distribution function, which takes one random number a row."""
+    reached = probs.cumsum(dim=-1)
+    total = reached[..., -1:]
+    chance = torch.rand(total.shape, generator=generator, dtype=probs.dtype, device=probs.device)
+    index = torch.searchsorted(reached, chance * total, right=True)
+    # Rounding may make the product equal the total; the last index is then meant.
+    return index.clamp_(max=probs.shape[-1] - 1).squeeze(-1)
+
+
+def mixed_probs(logits: Float[Tensor, "*rest V"], share: float) -> Float[Tensor, "*rest V"]:
+    """(1 - share) softmax(logits) + share / V, of which no logarithms are needed."""
+    probs = functional.softmax(logits, dim=-1)
+    return probs if share == 0.0 else probs * (1 - share) + share / logits.shape[-1]
 
 
 def kl_categorical(

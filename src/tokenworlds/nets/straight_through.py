@@ -2,8 +2,8 @@
 
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn import functional
 
+from tokenworlds.core.coded import one_hots
 from tokenworlds.core.types import Codes
 
 
@@ -15,7 +15,7 @@ def straight_through(
 ) -> Codes:
     """Chosen codes: the sample has the posterior's gradient, the vector the encoder's."""
     probs = logits.exp()
-    hard = functional.one_hot(index, logits.shape[-1]).to(probs.dtype)
+    hard = one_hots(index, logits.shape[-1], probs.dtype)
     return Codes(
         index=index,
         logits=logits,
@@ -29,5 +29,5 @@ def certain(
     index: Int[Tensor, "*rest K"], vector: Float[Tensor, "*rest K D"], vocabulary: int
 ) -> Codes:
     """Codes that an encoder is sure of."""
-    hard = functional.one_hot(index, vocabulary).float()
+    hard = one_hots(index, vocabulary)
     return Codes(index, hard.clamp_min(1e-8).log(), hard, vector, vector)

@@ -9,7 +9,7 @@ from torch import Generator, Tensor, nn
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import Codes, Losses, masked_mean
-from tokenworlds.nets.distributions import mix_uniform, sample_index
+from tokenworlds.nets.distributions import draw_index, mix_uniform, mixed_probs
 from tokenworlds.priors.balance import Balance, Objective, Span, hits, posterior_entropy
 
 
@@ -43,9 +43,11 @@ class Factorised(nn.Module, Component):
 
     def log_probs(self, feature: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest K V"]:
         """The prediction at each site."""
+        return mix_uniform(self._logits(feature), self.config.unimix)
+
+    def _logits(self, feature: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest K V"]:
         shares = rearrange(feature, "... (s d) -> ... s d", s=self.shares)
-        logits = rearrange(self.logits(shares), "... s (k v) -> ... (s k) v", v=self.vocabulary)
-        return mix_uniform(logits, self.config.unimix)
+        return rearrange(self.logits(shares), "... s (k v) -> ... (s k) v", v=self.vocabulary)
 
     def losses(
         self, feature: Float[Tensor, "B T D"], codes: Codes, mask: Bool[Tensor, "B T"]
@@ -65,4 +67,4 @@ class Factorised(nn.Module, Component):
         self, feature: Float[Tensor, "*rest D"], generator: Generator | None
     ) -> Int[Tensor, "*rest K"]:
         """Draw every site by itself."""
-        return sample_index(self.log_probs(feature), generator)
+        return draw_index(mixed_probs(self._logits(feature), self.config.unimix), generator)

@@ -14,7 +14,7 @@ from torch.nn import functional
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import Codes, Losses, masked_mean
-from tokenworlds.nets.distributions import mix_uniform
+from tokenworlds.nets.distributions import draw_index, mix_uniform, mixed_probs
 from tokenworlds.priors.balance import Balance, Objective, Span, hits, posterior_entropy
 from tokenworlds.priors.bidirectional import Bidirectional
 from tokenworlds.priors.masking import hide, partition
@@ -149,20 +149,7 @@ class MaskGIT(nn.Module, Component):
         places = self._places(index).expand(len(feature), -1, -1)
         blocks = zip(feature.split(block), places.split(block), strict=True)
         logits = torch.cat([self._logits(*each) for each in blocks])
-        return draw(logits, self.config.unimix, generator)
-
-
-def draw(
-    logits: Float[Tensor, "*rest V"], unimix: float, generator: Generator | None
-) -> Int[Tensor, "*rest"]:
-    """An index by the inverse of the distribution function: one random number a row, where the
-    exponential race takes one for each code and most of the time of drawing."""
-    probs = functional.softmax(logits, dim=-1) * (1 - unimix) + unimix / logits.shape[-1]
-    reached = probs.cumsum(dim=-1)
-    total = reached[..., -1:]
-    chance = torch.rand(total.shape, generator=generator, dtype=logits.dtype, device=logits.device)
-    # Rounding may make the product equal the total; the last code is then meant.
-    return (reached[..., :-1] <= chance * total).sum(dim=-1)
+        return draw_index(mixed_probs(logits, self.config.unimix), generator)
 
 
 def check(config: MaskGIT.Config, width: int, tokens: int) -> None:

@@ -8,8 +8,8 @@ import torch
 from einops import pack, rearrange, unpack
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional
 
+from tokenworlds.core.coded import one_hots
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.types import Codes, Context, FrameShape, Losses
 from tokenworlds.nets.blocks import (
@@ -61,14 +61,14 @@ class Categorical(nn.Module, Component):
         raw = rearrange(self.posterior(maps), "b (k v) -> b k v", k=self.tokens)
         (logits,) = unpack(mix_uniform(raw, self.config.unimix), lead, "* k v")
         index = sample_index(logits.detach(), None) if self.training else logits.argmax(dim=-1)
-        hard = functional.one_hot(index, self.vocabulary).to(logits.dtype)
+        hard = one_hots(index, self.vocabulary, logits.dtype)
         probs = logits.exp()
         sample = hard + probs - probs.detach()
         return Codes(index=index, logits=logits, sample=sample, vector=sample, encoded=sample)
 
     def look_up(self, index: Int[Tensor, "*rest K"]) -> Codes:
         """Certain codes."""
-        hard = functional.one_hot(index, self.vocabulary).float()
+        hard = one_hots(index, self.vocabulary)
         return Codes(index, hard.clamp_min(1e-8).log(), hard, hard, hard)
 
     def decode(self, codes: Codes, context: Context | None = None) -> Float[Tensor, "*rest C H W"]:

@@ -7,14 +7,15 @@ import torch
 from einops import pack, rearrange, unpack
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional
 
+from tokenworlds.core.coded import one_hots
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.types import Codes, Context, FrameShape, Losses
 from tokenworlds.nets.blocks import ConvolutionDecoder, ConvolutionEncoder, finish_map, grid_of
 from tokenworlds.nets.code_statistics import code_histogram, usage_metrics
 from tokenworlds.nets.codebook import Codebook
 from tokenworlds.nets.distributions import mix_uniform
+from tokenworlds.nets.map_layout import lay_out
 from tokenworlds.nets.straight_through import certain
 
 
@@ -56,7 +57,7 @@ class VQ(nn.Module, Component):
         distance = self.codebook.distance(vectors)
         logits = mix_uniform(-self.config.temperature * distance, self.config.unimix)
         index = distance.argmin(dim=-1)
-        hard = functional.one_hot(index, self.vocabulary).to(logits.dtype)
+        hard = one_hots(index, self.vocabulary, logits.dtype)
         probs = logits.exp()
         quantised = self.codebook.look_up(index)
         return Codes(
@@ -74,7 +75,7 @@ class VQ(nn.Module, Component):
     def decode(self, codes: Codes, context: Context | None = None) -> Float[Tensor, "*rest C H W"]:
         """Frames in [0, 1]."""
         flat, lead = pack([codes.vector], "* k d")
-        maps = rearrange(flat, "b (h w) d -> b d h w", h=self.grid[0])
+        maps = lay_out(rearrange(flat, "b (h w) d -> b d h w", h=self.grid[0]))
         maps = self.norm(self.expand(maps))
         frames: list[Tensor] = unpack(torch.sigmoid(self.decoder(maps)), lead, "* c h w")
         return frames[0]

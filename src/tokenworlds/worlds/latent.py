@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
-from einops import rearrange
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Generator, Tensor, nn
-from torch.nn import functional
 
+from tokenworlds.core.coded import Coded
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.protocols import Prior, SequenceModel, StateMixer, Tokenizer
@@ -54,10 +53,15 @@ class LatentCarry:
 
 @dataclass(frozen=True, slots=True)
 class LatentView:
-    """Codes and history side by side; a frame on request."""
+    """Codes and history; one vector of both, or a frame, on request."""
 
-    feature: Float[Tensor, "B D"]
+    coded: Coded
     decode: Callable[[], Float[Tensor, "B C H W"]]
+
+    @property
+    def feature(self) -> Float[Tensor, "B D"]:
+        """Codes as one-hots, beside the history."""
+        return self.coded.dense()
 
     @property
     def frame(self) -> Float[Tensor, "B C H W"]:
@@ -207,14 +211,13 @@ class Latent(nn.Module, Component):
         carry = replace(carry, index=index, shown=None, first=torch.zeros_like(carry.first))
         view = self.view(carry)
         reward, ending = self.reward(carry.history).mean, self.ending(carry.history).mean
-        return carry, Dream(lambda: view.feature, reward, ending, view.decode)
+        return carry, Dream(view.coded.dense, reward, ending, view.decode, view.coded)
 
     def view(self, carry: LatentCarry) -> LatentView:
-        """Codes as one-hots, beside the history."""
+        """The codes and the history."""
         index = carry.index if carry.shown is None else carry.shown
-        hard = functional.one_hot(index, self.tokenizer.vocabulary).to(carry.history.dtype)
-        feature = torch.cat([rearrange(hard, "b k v -> b (k v)"), carry.history], dim=-1)
-        return LatentView(feature, lambda: self.tokenizer.decode(self.tokenizer.look_up(index)))
+        coded = Coded(index, carry.history, self.tokenizer.vocabulary)
+        return LatentView(coded, lambda: self.tokenizer.decode(self.tokenizer.look_up(index)))
 
     @torch.no_grad()
     def recode(self, segment: Segment) -> Recoded:
