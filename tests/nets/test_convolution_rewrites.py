@@ -65,6 +65,13 @@ def test_norm_and_silu_in_one_are_a_norm_and_a_silu(order: torch.memory_format) 
         torch.testing.assert_close(layer(maps), plain(maps))
 
 
+def test_a_part_of_a_map_is_normed_too() -> None:
+    layer, maps = NormedSiLU(4, 8), random_maps(torch.contiguous_format)
+    expected = functional.silu(functional.group_norm(maps[..., 1:4], 4, layer.weight, layer.bias))
+    torch.testing.assert_close(layer(maps[..., 1:4]), expected)
+    assert layer(maps[:0]).shape == (0, 8, 5, 7)
+
+
 def test_norm_and_silu_keep_no_map_but_the_one_they_were_given() -> None:
     kept: list[int] = []
     hooks = torch.autograd.graph.saved_tensors_hooks

@@ -1,11 +1,15 @@
 """Group norm and SiLU as one step, which keeps for its gradient what it was given, and no more."""
 
+from math import prod
 from typing import Any, cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
+
+aten = torch.ops.aten
+group_norm: Any = aten.native_group_norm
 
 
 class NormedSiLU(nn.GroupNorm):
@@ -15,12 +19,20 @@ class NormedSiLU(nn.GroupNorm):
     convolutions learns with; computing it once more takes a hundredth of an update's time.
     """
 
-    def forward(self, input: Float[Tensor, "B C *sites"]) -> Float[Tensor, "B C *sites"]:
+    def forward(self, input: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
         """A map of the same size."""
         if torch.is_grad_enabled() and not torch.is_autocast_enabled(input.device.type):
             weights = (self.weight, self.bias, self.num_groups, self.eps)
-            return cast(Tensor, Recomputed.apply(input, *weights))  # type: ignore[no-untyped-call]
+            maps = in_one_piece(input)
+            return cast(Tensor, Recomputed.apply(maps, *weights))  # type: ignore[no-untyped-call]
         return functional.silu(super().forward(input), inplace=not torch.is_grad_enabled())
+
+
+def in_one_piece(maps: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+    """In either order, and copied if in none."""
+    orders = (torch.contiguous_format, torch.channels_last)
+    whole = any(maps.is_contiguous(memory_format=order) for order in orders)
+    return maps if whole else maps.contiguous()
 
 
 class Recomputed(torch.autograd.Function):
@@ -31,8 +43,8 @@ class Recomputed(torch.autograd.Function):
         ctx: Any, maps: Tensor, weight: Tensor, bias: Tensor, groups: int, epsilon: float
     ) -> Tensor:
         """Keep the map, its means and its deviations."""
-        sizes = (*maps.shape[:2], maps[0, 0].numel(), groups)
-        normed, mean, deviation = torch.native_group_norm(maps, weight, bias, *sizes, epsilon)
+        sizes = (*maps.shape[:2], prod(maps.shape[2:]), groups)
+        normed, mean, deviation = group_norm(maps, weight, bias, *sizes, epsilon)
         ctx.save_for_backward(maps, weight, bias, mean, deviation)
         ctx.sizes, ctx.epsilon = sizes, epsilon
         return functional.silu(normed, inplace=True)
@@ -42,12 +54,10 @@ class Recomputed(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
         """Of the map, the weight and the bias."""
         maps, weight, bias, mean, deviation = ctx.saved_tensors
-        normed, *_ = torch.native_group_norm(maps, weight, bias, *ctx.sizes, ctx.epsilon)
+        normed, *_ = group_norm(maps, weight, bias, *ctx.sizes, ctx.epsilon)
         # In the order of the map: a mix of two orders takes several times as long.
         inner = torch.empty_like(normed)
-        torch.ops.aten.silu_backward.grad_input(grad, normed, grad_input=inner)
-        statistics = (mean, deviation, weight)
-        grads = torch.ops.aten.native_group_norm_backward(
-            inner, maps, *statistics, *ctx.sizes, [True, True, True]
-        )
+        aten.silu_backward.grad_input(grad, normed, grad_input=inner)
+        known = (maps, mean, deviation, weight, *ctx.sizes)
+        grads = aten.native_group_norm_backward(inner, *known, [True, True, True])
         return (*grads, None, None)

@@ -47,7 +47,8 @@ class Factorised(nn.Module, Component):
 
     def _logits(self, feature: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest K V"]:
         shares = rearrange(feature, "... (s d) -> ... s d", s=self.shares)
-        return rearrange(self.logits(shares), "... s (k v) -> ... (s k) v", v=self.vocabulary)
+        logits: Tensor = self.logits(shares)
+        return rearrange(logits, "... s (k v) -> ... (s k) v", v=self.vocabulary)
 
     def losses(
         self, feature: Float[Tensor, "B T D"], codes: Codes, mask: Bool[Tensor, "B T"]
