@@ -15,8 +15,8 @@ no bias before it (STORM)."""
 
 
 def map_norm(channels: int, groups: int, style: Style = "silu") -> nn.Module:
-    """The norm of a map; narrow layers get fewer groups."""
-    if style == "relu":
+    """The norm of a map; narrow layers get fewer groups. Without groups it is over the batch."""
+    if style == "relu" or groups == 0:
         return nn.BatchNorm2d(channels)
     return nn.GroupNorm(min(groups, channels), channels)
 
