@@ -27,6 +27,8 @@ def figure(name: str, seconds: float, kind: Kind = "update", rows: int = 16) -> 
         batch=16,
         steps=64,
         rows=rows,
+        fewer=0 if rows in (1, 16) else rows // 2,
+        fixed=0.0,
         seconds=Timing(seconds, 0.9 * seconds, 1.1 * seconds, 5),
         cal=seconds / CALIBRATION.seconds,
         steps_per_second=1024 / seconds,

@@ -18,6 +18,8 @@ FIGURE = {
     "batch": int,
     "steps": int,
     "rows": int,
+    "fewer": int,
+    "fixed": float,
     "seconds": dict,
     "cal": float,
     "steps_per_second": float,
@@ -60,7 +62,7 @@ def test_the_document_holds_every_figure_of_every_recipe(
     own: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     document = measured([own, "--fraction", "1/2"], capsys)
-    assert document["format"] == "tokenworlds-bench-1"
+    assert document["format"] == "tokenworlds-bench-2"
     assert (document["env"], document["threads"]) == ("toy:catch", 1)
     assert document["machine"]["packages"]["torch"]
     (account,) = document["recipes"]

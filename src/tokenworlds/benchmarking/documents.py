@@ -10,7 +10,9 @@ from tokenworlds.benchmarking.costs import Cost, speeds_against
 from tokenworlds.benchmarking.figures import Figure
 from tokenworlds.core.errors import UserError
 
-FORMAT = "tokenworlds-bench-1"
+FORMAT = "tokenworlds-bench-2"
+OLDER = ("tokenworlds-bench-1",)
+"""In which parts of batches were scaled in proportion."""
 YARDSTICK = "iris"
 """The recipe that others are compared with."""
 
@@ -56,6 +58,11 @@ def read_document(path: Path) -> Document:
         raise UserError(f"cannot read {path}: {(error.strerror or 'unknown').lower()}") from error
     except ValueError as error:
         raise UserError(f"{path} is no JSON document: {error}") from error
+    if isinstance(found, dict) and found.get("format") in OLDER:
+        raise UserError(
+            f"{path} is of an older format ({found['format']}), whose figures were scaled in "
+            "another way: measure them anew"
+        )
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise UserError(f"{path} is not what 'tokenworlds bench --json' prints ({FORMAT})")
     return found
