@@ -1,12 +1,15 @@
 """What a recipe costs, told to people, to programs and in pictures."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tiny_runs import TINY, sentence
 
+from tokenworlds.benchmarking import growth, scaling
+from tokenworlds.benchmarking.axes import AXES
 from tokenworlds.benchmarking.calibration import Workload
 from tokenworlds.cli import main
 
@@ -130,6 +133,30 @@ def test_an_older_measurement_is_compared_with(
     assert remarks == [part, part, part, "", "", part]
 
 
+def test_growth_is_told_to_people_programs_and_in_a_picture(
+    own: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shorter = [replace(axis, values=axis.values[:2]) for axis in AXES if axis.name != "resolution"]
+    monkeypatch.setattr(scaling, "AXES", shorter)
+    monkeypatch.setattr(growth, "PATIENCE", float("inf"))
+    words = [own, "--scaling"]
+    assert main([*WORDS, *words, "--chart", "growth.png"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("toy:catch, 1 thread, 0.01 s for each figure\n")
+    assert [told.count(f"\n  {axis.name} ") for axis in shorter] == [1, 1, 1, 1]
+    assert told.count("at its end") == 4
+    assert told.endswith("\nchart   growth.png\n")
+    assert Path("growth.png").read_bytes().startswith(b"\x89PNG")
+    document = measured(words, capsys)
+    assert document["format"] == "tokenworlds-scaling-1"
+    (account,) = document["recipes"]
+    assert [curve["axis"] for curve in account["curves"]] == [axis.name for axis in shorter]
+    batch = account["curves"][0]
+    assert [point["value"] for point in batch["points"]] == [1, 2]
+    assert [point["update"]["batch"] for point in batch["points"]] == [1, 2]
+    assert batch["growth"]["flops"]["overall"] == pytest.approx(1.0, abs=0.1)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -142,6 +169,9 @@ def test_an_older_measurement_is_compared_with(
         (["--threads", "0"], "takes a whole number of 1 or more"),
         (["--chart", "c.gif"], "cannot write to c.gif: its name must end in .png"),
         (["--profile", "no/t.json"], "cannot write to no/t.json: there is no folder no"),
+        (["--scaling", "--compare", "old.json"], "--scaling measures single updates"),
+        (["--scaling", "--fraction", "1/4"], "--scaling chooses its batches itself"),
+        (["--scaling", "--seconds", "-1"], "--seconds takes a number above 0, not -1.0"),
         (["--compare", "old.json"], "cannot read old.json: no such file or directory"),
     ],
 )
