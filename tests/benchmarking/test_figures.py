@@ -88,10 +88,11 @@ def test_what_fits_is_measured_and_a_dream_as_much_as_the_update_it_is_part_of()
     subjects = [
         bench.subject("world", "update", 4),
         bench.subject("behaviour", "update", 64),
+        bench.subject("autoencoder", "autoencoder", 4),
         bench.subject("dream", "dream", 64),
         bench.subject("acting", "acting", 1),
         bench.subject("environment", "environment", 16),
     ]
     figures = bench.take(subjects, Plan(9.0))
-    assert [figure.rows for figure in figures] == [4, 8, 8, 1, 16]
-    assert [figure.seconds.median for figure in figures] == [4.0, 64.0, 64.0, 1.0, 16.0]
+    assert [figure.rows for figure in figures] == [4, 8, 4, 8, 1, 16]
+    assert [figure.seconds.median for figure in figures] == [4.0, 64.0, 4.0, 64.0, 1.0, 16.0]

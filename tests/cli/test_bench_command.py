@@ -13,7 +13,7 @@ from tokenworlds.benchmarking.axes import AXES
 from tokenworlds.benchmarking.calibration import Workload
 from tokenworlds.cli import main
 
-NAMES = ["world", "behaviour", "dream", "acting", "environment"]
+NAMES = ["world", "behaviour", "autoencoder", "dream", "acting", "environment"]
 WORDS = ["bench", "--env", "catch", "--size", "nano", "--seconds", "0.01", "--threads", "1"]
 FIGURE = {
     "name": str,
@@ -77,9 +77,9 @@ def test_the_document_holds_every_figure_of_every_recipe(
         assert figure["cal"] * figure["calibration"]["seconds"] == pytest.approx(
             figure["seconds"]["median"]
         )
-    world, behaviour, dream = account["figures"][:3]
-    assert [each["rows"] for each in (world, behaviour, dream)] == [1, 2, 2]
-    assert [each["batch"] for each in (world, behaviour, dream)] == [2, 4, 4]
+    scaled = account["figures"][:4]
+    assert [each["rows"] for each in scaled] == [1, 2, 1, 2]
+    assert [each["batch"] for each in scaled] == [2, 4, 2, 4]
     assert_steps_add_up(account)
 
 
@@ -89,6 +89,8 @@ def assert_steps_add_up(account: dict[str, Any]) -> None:
     assert cost["updates"] == {"world": 0.2496, "behaviour": 0.2496}
     expected = sum(0.2496 * figure["cal"] for figure in account["figures"][:2])
     assert cost["total_cal"] == pytest.approx(expected)
+    rest = expected - 0.2496 * account["figures"][2]["cal"]
+    assert cost["without_autoencoder"]["cal"] == pytest.approx(max(rest, 0.0))
     assert account["speed_against_iris"] is None
 
 
@@ -130,7 +132,7 @@ def test_an_older_measurement_is_compared_with(
     assert document["comparison"][0]["before"] == 1e6
     remarks = [change["remark"] for change in document["comparison"]]
     part = "another fraction was measured"
-    assert remarks == [part, part, part, "", "", part]
+    assert remarks == [part, part, part, part, "", "", part]
 
 
 def test_growth_is_told_to_people_programs_and_in_a_picture(

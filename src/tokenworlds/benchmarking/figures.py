@@ -1,6 +1,6 @@
 """One figure: a piece of work measured, with the calibration that was timed right before it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -15,6 +15,8 @@ from tokenworlds.benchmarking.subjects import Kind, Subject
 from tokenworlds.benchmarking.timing import Clock, Timing, measure, time_once
 
 Calibrate = Callable[[Clock], Calibration]
+PART_OF: Mapping[Kind, str] = {"autoencoder": "world", "dream": "behaviour"}
+"""The learner in whose updates there is such work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +72,14 @@ def take_figures(
 
 
 def choose_rows(subject: Subject, plan: Plan, chosen: dict[str, int], clock: Clock) -> int:
-    """How many rows are measured; a dream takes as many as the update that it is part of."""
-    if subject.kind == "dream":
-        return chosen["behaviour"]
+    """How many rows are measured; what is part of an update takes as many as that."""
+    if subject.kind in ("update", "autoencoder"):
+        # The first update makes the optimiser's averages, which later ones find.
+        subject.prepare(ladder(subject.rows)[0])()
+    if subject.kind in PART_OF:
+        return chosen[PART_OF[subject.kind]]
     if subject.kind != "update":
         return subject.rows
-    # The first update makes the optimiser's averages, which later ones find.
-    subject.prepare(ladder(subject.rows)[0])()
     if plan.fraction is not None:
         return share_of(subject.rows, plan.fraction)
     return fit_rows(subject.rows, plan.seconds, lambda rows: probe(subject, rows, clock))

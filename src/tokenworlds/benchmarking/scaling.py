@@ -6,8 +6,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
-from torch import nn
-
 from tokenworlds.benchmarking.axes import AXES, Axis, base_of, path_of
 from tokenworlds.benchmarking.calibration import calibrate
 from tokenworlds.benchmarking.documents import Circumstances
@@ -27,8 +25,6 @@ from tokenworlds.training.recipe import Recipe
 from tokenworlds.training.rehearsal import telling_what_does_not_fit
 
 FORMAT = "tokenworlds-scaling-1"
-PATH = ("tokenizer.encoder", "tokenizer.decoder", "prior")
-"""Parts of a world whose codes lie between maps, as those of STEP-VQ do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +103,9 @@ def measure_update(
         flops=flops.total,
         memory=memory.growth,
         parameters=count(world),
-        discretisation=discretisation(world) if has_path(world) else None,
+        discretisation=discretisation(world) if hasattr(world, "prior") else None,
         calibration=calibration,
     )
-
-
-def has_path(world: nn.Module) -> bool:
-    """Whether maps become codes and maps again, and a prior foresees them."""
-    names = {name for name, _ in world.named_modules()}
-    return names.issuperset(PATH)
 
 
 def to_document(circumstances: Circumstances, surveys: Sequence[Survey]) -> dict[str, Any]:

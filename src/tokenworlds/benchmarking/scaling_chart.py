@@ -104,7 +104,7 @@ def draw_curve(
     axes.plot(values, linear, color=colour, lw=0.9, ls=(0, (1, 2)), alpha=0.7)
     growth = curve.growth[panel.quantity]
     if growth is not None:
-        height = 0.14 - 0.1 * len(axes.texts)
+        height = 0.04 + 0.1 * len(axes.texts)
         place: dict[str, Any] = {"ha": "right", "transform": axes.transAxes}
         axes.text(0.98, height, f"{growth.overall:.2f}", color=colour, fontsize=10, **place)
 

@@ -161,7 +161,7 @@ class Bench:
         from tokenworlds.benchmarking.comparison import compare, differences
         from tokenworlds.benchmarking.table import change_lines, summary
 
-        self.tell(*summary(accounts, [each["speed_against_iris"] for each in document["recipes"]]))
+        self.tell(*summary(accounts))
         if before is not None:
             changes, notes = compare(before, document), differences(before, document)
             self.tell(*change_lines(changes, notes, self.compare))
