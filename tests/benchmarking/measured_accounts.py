@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from tokenworlds.benchmarking.calibration import Calibration
-from tokenworlds.benchmarking.costs import Cost
+from tokenworlds.benchmarking.costs import Cost, Rest
 from tokenworlds.benchmarking.documents import Account, Circumstances
 from tokenworlds.benchmarking.figures import Figure
 from tokenworlds.benchmarking.subjects import Kind
@@ -27,6 +27,8 @@ def figure(name: str, seconds: float, kind: Kind = "update", rows: int = 16) -> 
         batch=16,
         steps=64,
         rows=rows,
+        fewer=0 if rows in (1, 16) else rows // 2,
+        fixed=0.0,
         seconds=Timing(seconds, 0.9 * seconds, 1.1 * seconds, 5),
         cal=seconds / CALIBRATION.seconds,
         steps_per_second=1024 / seconds,
@@ -43,5 +45,7 @@ def account(recipe: str, seconds: Mapping[str, float]) -> Account:
     cal = {each.name: each.cal / 2 for each in figures}
     halves = {name: each / 2 for name, each in seconds.items()}
     updates = dict.fromkeys(seconds, 0.5)
-    cost = Cost(updates, cal, halves, sum(cal.values()), sum(halves.values()))
+    total, time = sum(cal.values()), sum(halves.values())
+    rest = Rest(total - cal.get("tokenizer", 0.0), time - halves.get("tokenizer", 0.0))
+    cost = Cost(updates, cal, halves, total, time, rest)
     return Account(recipe, "paper", figures, cost)

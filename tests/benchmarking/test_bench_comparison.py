@@ -38,7 +38,11 @@ def test_a_document_is_json_that_tells_all_of_it() -> None:
     assert iris["figures"][0]["seconds"] == asdict(FAST.figures[0].seconds)
     assert iris["per_step"]["cal"] == {"tokenizer": 2.0, "world": 8.0}
     assert (iris["speed_against_iris"], storm["speed_against_iris"]) == (1.0, 5.0)
-    assert document(OTHER)["recipes"][0]["speed_against_iris"] is None
+    assert iris["per_step"]["without_autoencoder"] == {"cal": 8.0, "seconds": 2.0}
+    rests = iris["speed_without_autoencoder"], storm["speed_without_autoencoder"]
+    assert rests == (1.0, 4.0)
+    alone = document(OTHER)["recipes"][0]
+    assert (alone["speed_against_iris"], alone["speed_without_autoencoder"]) == (None, None)
 
 
 def test_figures_in_both_are_compared_and_the_whole_step_with_them() -> None:
@@ -87,6 +91,7 @@ def test_an_old_document_is_read_as_it_was_written(tmp_path: Path) -> None:
     [
         ("{", "is no JSON document"),
         ("[]", "is not what 'tokenworlds bench --json' prints"),
+        ('{"format": "tokenworlds-bench-1"}', "is of an older format .tokenworlds-bench-1., whose"),
         ('{"format": "other"}', "is not what 'tokenworlds bench --json' prints"),
         (json.dumps({"format": FORMAT}), "is damaged: KeyError: 'recipes'"),
         (json.dumps({"format": FORMAT, "recipes": [1]}), "is damaged: TypeError"),

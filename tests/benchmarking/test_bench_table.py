@@ -54,11 +54,16 @@ def test_work_without_operations_reaches_no_share() -> None:
 
 
 def test_recipes_stand_side_by_side() -> None:
-    accounts = [account("iris", {"world": 4.0}), account("storm", {"world": 1.0})]
-    lines = list(summary(accounts, [1.0, 4.0]))
-    assert lines[1].split() == ["iris", "(paper)", "8.00", "2.00", "s", "1.00", "x"]
-    assert lines[2].split() == ["storm", "(paper)", "2.00", "500", "ms", "4.00", "x"]
-    assert list(summary(accounts[1:], [None]))[-1].strip().startswith("measure iris beside them")
+    iris = account("iris", {"tokenizer": 2.0, "world": 4.0})
+    accounts = [iris, account("storm", {"world": 1.0})]
+    lines = [line.split() for line in summary(accounts)]
+    assert lines[1] == ["iris", "(paper)", "12.0", "3.00", "s", "1.00", "x"]
+    assert lines[2] == ["storm", "(paper)", "2.00", "500", "ms", "6.00", "x"]
+    assert lines[3] == ["without", "the", "autoencoder"]
+    assert lines[4] == ["iris", "(paper)", "8.00", "2.00", "s", "1.00", "x"]
+    assert lines[5] == ["storm", "(paper)", "2.00", "500", "ms", "4.00", "x"]
+    assert len(lines) == 6
+    assert list(summary(accounts[1:]))[-1].strip().startswith("measure iris beside them")
 
 
 def test_changes_are_told_with_remarks_and_notes() -> None:

@@ -30,13 +30,16 @@ def test_every_learner_the_dream_the_acting_and_the_environment_can_be_measured(
     with subjects(recipe, EnvSpec(env, "", recipe.resolution, recipe.grey)) as found:
         by_name = {subject.name: subject for subject in found}
         dreams = [] if name == "ppo" else ["dream"]
-        assert list(by_name) == [*LEARNERS[name], *dreams, "acting", "environment"]
+        # Only this one learns to draw and to foresee in one update.
+        shares = ["autoencoder"] if name == "step-vq-m" else []
+        assert list(by_name) == [*LEARNERS[name], *shares, *dreams, "acting", "environment"]
         for learner in LEARNERS[name]:
             learning, subject = recipe.learning[learner], by_name[learner]
             assert (subject.kind, subject.rows) == ("update", learning.batch)
             assert subject.steps == learning.length
         for subject in found:
-            rows = ladder(subject.rows)[0] if subject.kind in ("update", "dream") else subject.rows
+            whole = subject.kind in ("acting", "environment")
+            rows = subject.rows if whole else ladder(subject.rows)[0]
             counted = count_flops(subject.prepare(rows)).total
             assert (counted > 0) == (subject.kind != "environment")
 
@@ -51,6 +54,19 @@ def test_an_update_moves_the_weights_and_a_dream_does_not() -> None:
         assert all(map(torch.equal, before, learner.module.parameters()))
         update.prepare(2)()
         assert not all(map(torch.equal, before, learner.module.parameters()))
+
+
+def test_the_autoencoder_is_the_tokenizers_share_of_the_worlds_update() -> None:
+    """Encoder and decoder, forward and back to all weights but not to the frames."""
+    recipe = load("step-vq-m", "nano", "catch").recipe
+    with subjects(recipe, EnvSpec("catch", "", recipe.resolution)) as found:
+        world, share = (s for s in found if s.name in ("world", "autoencoder"))
+        assert (share.rows, share.steps) == (world.rows, world.steps)
+        whole, part = (count_flops(each.prepare(1)) for each in (world, share))
+        assert part.convolution == whole.convolution
+        assert part.matmul < whole.matmul / 2
+        learner = share.prepare(1).func.__self__  # type: ignore[attr-defined]
+        assert set(learner.learning.scales) == {"reconstruction", "commitment"}
 
 
 def test_segments_are_noise_in_the_midst_of_episodes() -> None:

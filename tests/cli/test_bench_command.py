@@ -1,16 +1,19 @@
 """What a recipe costs, told to people, to programs and in pictures."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tiny_runs import TINY, sentence
 
+from tokenworlds.benchmarking import growth, scaling
+from tokenworlds.benchmarking.axes import AXES
 from tokenworlds.benchmarking.calibration import Workload
 from tokenworlds.cli import main
 
-NAMES = ["world", "behaviour", "dream", "acting", "environment"]
+NAMES = ["world", "behaviour", "autoencoder", "dream", "acting", "environment"]
 WORDS = ["bench", "--env", "catch", "--size", "nano", "--seconds", "0.01", "--threads", "1"]
 FIGURE = {
     "name": str,
@@ -18,6 +21,8 @@ FIGURE = {
     "batch": int,
     "steps": int,
     "rows": int,
+    "fewer": int,
+    "fixed": float,
     "seconds": dict,
     "cal": float,
     "steps_per_second": float,
@@ -60,7 +65,7 @@ def test_the_document_holds_every_figure_of_every_recipe(
     own: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     document = measured([own, "--fraction", "1/2"], capsys)
-    assert document["format"] == "tokenworlds-bench-1"
+    assert document["format"] == "tokenworlds-bench-2"
     assert (document["env"], document["threads"]) == ("toy:catch", 1)
     assert document["machine"]["packages"]["torch"]
     (account,) = document["recipes"]
@@ -72,9 +77,9 @@ def test_the_document_holds_every_figure_of_every_recipe(
         assert figure["cal"] * figure["calibration"]["seconds"] == pytest.approx(
             figure["seconds"]["median"]
         )
-    world, behaviour, dream = account["figures"][:3]
-    assert [each["rows"] for each in (world, behaviour, dream)] == [1, 2, 2]
-    assert [each["batch"] for each in (world, behaviour, dream)] == [2, 4, 4]
+    scaled = account["figures"][:4]
+    assert [each["rows"] for each in scaled] == [1, 2, 1, 2]
+    assert [each["batch"] for each in scaled] == [2, 4, 2, 4]
     assert_steps_add_up(account)
 
 
@@ -84,6 +89,8 @@ def assert_steps_add_up(account: dict[str, Any]) -> None:
     assert cost["updates"] == {"world": 0.2496, "behaviour": 0.2496}
     expected = sum(0.2496 * figure["cal"] for figure in account["figures"][:2])
     assert cost["total_cal"] == pytest.approx(expected)
+    rest = expected - 0.2496 * account["figures"][2]["cal"]
+    assert cost["without_autoencoder"]["cal"] == pytest.approx(max(rest, 0.0))
     assert account["speed_against_iris"] is None
 
 
@@ -125,7 +132,31 @@ def test_an_older_measurement_is_compared_with(
     assert document["comparison"][0]["before"] == 1e6
     remarks = [change["remark"] for change in document["comparison"]]
     part = "another fraction was measured"
-    assert remarks == [part, part, part, "", "", part]
+    assert remarks == [part, part, part, part, "", "", part]
+
+
+def test_growth_is_told_to_people_programs_and_in_a_picture(
+    own: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shorter = [replace(axis, values=axis.values[:2]) for axis in AXES if axis.name != "resolution"]
+    monkeypatch.setattr(scaling, "AXES", shorter)
+    monkeypatch.setattr(growth, "PATIENCE", float("inf"))
+    words = [own, "--scaling"]
+    assert main([*WORDS, *words, "--chart", "growth.png"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("toy:catch, 1 thread, 0.01 s for each figure\n")
+    assert [told.count(f"\n  {axis.name} ") for axis in shorter] == [1, 1, 1, 1]
+    assert told.count("at its end") == 4
+    assert told.endswith("\nchart   growth.png\n")
+    assert Path("growth.png").read_bytes().startswith(b"\x89PNG")
+    document = measured(words, capsys)
+    assert document["format"] == "tokenworlds-scaling-1"
+    (account,) = document["recipes"]
+    assert [curve["axis"] for curve in account["curves"]] == [axis.name for axis in shorter]
+    batch = account["curves"][0]
+    assert [point["value"] for point in batch["points"]] == [1, 2]
+    assert [point["update"]["batch"] for point in batch["points"]] == [1, 2]
+    assert batch["growth"]["flops"]["overall"] == pytest.approx(1.0, abs=0.1)
 
 
 @pytest.mark.parametrize(
@@ -140,6 +171,9 @@ def test_an_older_measurement_is_compared_with(
         (["--threads", "0"], "takes a whole number of 1 or more"),
         (["--chart", "c.gif"], "cannot write to c.gif: its name must end in .png"),
         (["--profile", "no/t.json"], "cannot write to no/t.json: there is no folder no"),
+        (["--scaling", "--compare", "old.json"], "--scaling measures single updates"),
+        (["--scaling", "--fraction", "1/4"], "--scaling chooses its batches itself"),
+        (["--scaling", "--seconds", "-1"], "--seconds takes a number above 0, not -1.0"),
         (["--compare", "old.json"], "cannot read old.json: no such file or directory"),
     ],
 )

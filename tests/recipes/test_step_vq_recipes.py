@@ -3,11 +3,13 @@
 from typing import Any
 
 import pytest
+from torch import nn
 
 from tokenworlds.core.config import variant
 from tokenworlds.core.description import from_json, to_json
 from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.recipes.catalogue import RECIPES, SIZES, load
+from tokenworlds.training.job import build_player
 from tokenworlds.training.parameters import count, discretisation, parameter_tree
 
 # Paper, section 3, and the same path at 96x96.
@@ -21,6 +23,17 @@ DISCRETISATION = {
     "cb-m-96": 19_410_432,
 }
 CONVOLUTIONS = {"step-vq-m": (1_079_040, 1_078_275), "cb-m": (2_718_208, 2_717_443)}
+MAP_NORMS: tuple[type[nn.Module], ...] = (nn.BatchNorm2d, nn.GroupNorm)
+# DRAMA's released networks, six actions.
+DRAMA = {
+    "encoder": 232_272,
+    "decoder": 1_281_811,
+    "heads": 1_574_912,
+    "sequence": 3_737_504,
+    "reward": 197_119,
+    "ending": 131_841,
+    "total": 7_155_459,
+}
 
 
 def build(name: str, size: str = "paper", actions: int = 6) -> Any:
@@ -48,6 +61,46 @@ def test_world_with_dramas_sixteen_heads() -> None:
     assert count(world) + 64 * 128 == 13_180_867
 
 
+def test_dramas_world() -> None:
+    """Its decoder begins with a linear layer, its sequence model with what mixes in the action."""
+    tree = parameter_tree(build("drama"))
+    tokenizer = tree["tokenizer"]
+    found = {
+        "encoder": tokenizer["encoder"],
+        "decoder": tokenizer["expand"] + tokenizer["norm"] + tokenizer["decoder"],
+        "heads": tokenizer["posterior"] + tree["prior"]["total"],
+        "sequence": tree["mixer"]["total"] + tree["sequence"]["total"],
+        "reward": tree["reward"]["total"],
+        "ending": tree["ending"]["total"],
+        "total": tree["total"],
+    }
+    assert found == DRAMA
+
+
+def test_dramas_actor_and_critic() -> None:
+    recipe = load("drama", "paper").recipe
+    behaviour: Any = build_player(recipe, FrameShape(64, 64), ActionSpace(6)).behaviour
+    assert (count(behaviour.actor), count(behaviour.critic)) == (527_366, 1_444_607)
+
+
+def test_dramas_norms_are_over_the_batch_but_in_nano() -> None:
+    def norms(size: str) -> set[type[nn.Module]]:
+        modules = list(build("drama", size).tokenizer.modules())
+        return {kind for kind in MAP_NORMS for module in modules if isinstance(module, kind)}
+
+    assert [norms(size) for size in ("paper", "small", "nano")] == [
+        {nn.BatchNorm2d},
+        {nn.BatchNorm2d},
+        {nn.GroupNorm},
+    ]
+
+
+def test_dramas_networks_are_narrow_already_and_get_no_wider() -> None:
+    nano, small, paper = (count(build("drama", size)) for size in SIZES)
+    assert nano < paper / 4
+    assert nano < small < paper / 1.5
+
+
 def test_totals_add_up() -> None:
     def check(tree: dict[str, Any]) -> None:
         parts = [part for name, part in tree.items() if name != "total"]
@@ -70,9 +123,9 @@ def test_every_recipe_survives_json(name: str, size: str) -> None:
     assert from_json(to_json(recipe)) == recipe
 
 
-@pytest.mark.parametrize("name", [name for name in RECIPES if name != "ppo"])
+@pytest.mark.parametrize("name", [name for name in RECIPES if name not in ("ppo", "drama")])
 def test_nano_is_small(name: str) -> None:
-    """`ppo` has no world."""
+    """`ppo` has no world, and DRAMA's is small already."""
     assert count(build(name, "nano")) < count(build(name)) / 5
 
 

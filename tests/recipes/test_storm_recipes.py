@@ -28,7 +28,8 @@ PARTS = {
 }
 TOKENIZER = {"encoder": 690_624, "posterior": 4_195_328}
 DECODER = 4_884_931
-LATENT = [name for name in RECIPES if name.startswith(("step-vq", "cb", "storm", "git-storm"))]
+FAMILIES = ("step-vq", "cb", "drama", "storm", "git-storm")
+LATENT = [name for name in RECIPES if name.startswith(FAMILIES)]
 
 
 def player(name: str, size: str = "paper", space: ActionSpace | None = None) -> Player:

@@ -1,17 +1,30 @@
 """What a step of the environment costs in learning, over a whole run of a recipe."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tokenworlds.benchmarking.autoencoder import AUTOENCODER, TOGETHER, TOKENIZER
 from tokenworlds.benchmarking.figures import Figure
 from tokenworlds.training.recipe import Recipe, build_schedule
+
+DRAWING = {TOKENIZER: TOKENIZER, AUTOENCODER: TOGETHER}
+"""Figures of learning to draw frames, and the learner with whose updates each is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What is left of a cost."""
+
+    cal: float
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
     """For one environment step: `updates` of each learner, and what they take in cal and seconds.
 
-    Acting and the environment itself come on top.
+    Acting and the environment itself come on top. `without_autoencoder` leaves out what the
+    tokenizer takes to learn to draw frames.
     """
 
     updates: Mapping[str, float]
@@ -19,6 +32,7 @@ class Cost:
     seconds: Mapping[str, float]
     total_cal: float
     total_seconds: float
+    without_autoencoder: Rest
 
 
 def updates_per_step(recipe: Recipe) -> dict[str, float]:
@@ -27,16 +41,28 @@ def updates_per_step(recipe: Recipe) -> dict[str, float]:
     return {name: count / goal.steps for name, count in goal.updates.items()}
 
 
-def cost_of(recipe: Recipe, figures: Iterable[Figure]) -> Cost:
+def cost_of(recipe: Recipe, figures: Sequence[Figure]) -> Cost:
     """The cost of a step, from the figures of the updates."""
     updates = updates_per_step(recipe)
     found = {figure.name: figure for figure in figures if figure.kind == "update"}
     cal = {name: updates[name] * figure.cal for name, figure in found.items()}
     seconds = {name: updates[name] * figure.seconds.median for name, figure in found.items()}
-    return Cost(updates, cal, seconds, sum(cal.values()), sum(seconds.values()))
+    total, time = sum(cal.values()), sum(seconds.values())
+    return Cost(updates, cal, seconds, total, time, rest_of(total, time, updates, figures))
 
 
-def speeds_against(name: str, costs: Sequence[tuple[str, Cost]]) -> list[float | None]:
-    """How many times as fast as the recipe of a name each one is; None if that was not measured."""
-    own = [cost.total_cal for other, cost in costs if other == name]
-    return [own[0] / cost.total_cal if own and cost.total_cal else None for _, cost in costs]
+def rest_of(
+    cal: float, seconds: float, updates: Mapping[str, float], figures: Sequence[Figure]
+) -> Rest:
+    """What is left without the tokenizer's updates, or without its share of the world's."""
+    for figure in figures:
+        if figure.name in DRAWING:
+            often = updates[DRAWING[figure.name]]
+            cal, seconds = cal - often * figure.cal, seconds - often * figure.seconds.median
+    return Rest(max(cal, 0.0), max(seconds, 0.0))
+
+
+def speeds_against(name: str, costs: Sequence[tuple[str, float]]) -> list[float | None]:
+    """How many times as cheap as that of a name each cost is; None if that was not measured."""
+    own = [cost for other, cost in costs if other == name]
+    return [own[0] / cost if own and cost else None for _, cost in costs]

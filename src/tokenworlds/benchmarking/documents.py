@@ -10,7 +10,9 @@ from tokenworlds.benchmarking.costs import Cost, speeds_against
 from tokenworlds.benchmarking.figures import Figure
 from tokenworlds.core.errors import UserError
 
-FORMAT = "tokenworlds-bench-1"
+FORMAT = "tokenworlds-bench-2"
+OLDER = ("tokenworlds-bench-1",)
+"""In which parts of batches were scaled in proportion."""
 YARDSTICK = "iris"
 """The recipe that others are compared with."""
 
@@ -40,12 +42,18 @@ class Circumstances:
 
 def to_document(circumstances: Circumstances, accounts: Sequence[Account]) -> dict[str, Any]:
     """All of it, as JSON can hold it."""
-    speeds = speeds_against(YARDSTICK, [(each.recipe, each.per_step) for each in accounts])
     recipes = [
-        {**asdict(account), "speed_against_iris": speed}
-        for account, speed in zip(accounts, speeds, strict=True)
+        {**asdict(account), "speed_against_iris": whole, "speed_without_autoencoder": rest}
+        for account, whole, rest in zip(accounts, *speeds(accounts), strict=True)
     ]
     return {"format": FORMAT, **asdict(circumstances), "recipes": recipes}
+
+
+def speeds(accounts: Sequence[Account]) -> tuple[list[float | None], list[float | None]]:
+    """How many times as cheap as the yardstick each is, in all and without the autoencoder."""
+    whole = [(each.recipe, each.per_step.total_cal) for each in accounts]
+    rest = [(each.recipe, each.per_step.without_autoencoder.cal) for each in accounts]
+    return speeds_against(YARDSTICK, whole), speeds_against(YARDSTICK, rest)
 
 
 def read_document(path: Path) -> Document:
@@ -56,6 +64,11 @@ def read_document(path: Path) -> Document:
         raise UserError(f"cannot read {path}: {(error.strerror or 'unknown').lower()}") from error
     except ValueError as error:
         raise UserError(f"{path} is no JSON document: {error}") from error
+    if isinstance(found, dict) and found.get("format") in OLDER:
+        raise UserError(
+            f"{path} is of an older format ({found['format']}), whose figures were scaled in "
+            "another way: measure them anew"
+        )
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise UserError(f"{path} is not what 'tokenworlds bench --json' prints ({FORMAT})")
     return found

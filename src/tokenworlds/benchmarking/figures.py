@@ -1,18 +1,22 @@
 """One figure: a piece of work measured, with the calibration that was timed right before it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from time import perf_counter
 
 from tokenworlds.benchmarking.batches import Probe, fit_rows, ladder, share_of
 from tokenworlds.benchmarking.calibration import Calibration, calibrate
+from tokenworlds.benchmarking.extrapolation import Sample, extrapolate, parts_of
 from tokenworlds.benchmarking.flops import count_flops
 from tokenworlds.benchmarking.memory import watch
 from tokenworlds.benchmarking.subjects import Kind, Subject
 from tokenworlds.benchmarking.timing import Clock, Timing, measure, time_once
 
 Calibrate = Callable[[Clock], Calibration]
+PART_OF: Mapping[Kind, str] = {"autoencoder": "world", "dream": "behaviour"}
+"""The learner in whose updates there is such work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +31,10 @@ class Plan:
 class Figure:
     """What a piece of work costs, `batch` rows of `steps` each; all numbers are of the whole.
 
-    `rows` of them were measured and scaled. `share` is how near the work comes to the machine's
-    own products of matrices and convolutions: the time these would take, over that it took.
-    `memory` is the most that the process held, in bytes.
+    `rows` of them were measured and, unless it is 0, `fewer`, which tells what grows with the rows
+    from the seconds that are `fixed`. `share` is how near the work comes to the machine's own
+    products of matrices and convolutions: the time these would take, over that it took. `memory` is
+    the most that the process held, in bytes.
     """
 
     name: str
@@ -37,6 +42,8 @@ class Figure:
     batch: int
     steps: int
     rows: int
+    fewer: int
+    fixed: float
     seconds: Timing
     cal: float
     steps_per_second: float
@@ -65,15 +72,16 @@ def take_figures(
 
 
 def choose_rows(subject: Subject, plan: Plan, chosen: dict[str, int], clock: Clock) -> int:
-    """How many rows are measured; a dream takes as many as the update that it is part of."""
-    if subject.kind == "dream":
-        return chosen["behaviour"]
+    """How many rows are measured; what is part of an update takes as many as that."""
+    if subject.kind in ("update", "autoencoder"):
+        # The first update makes the optimiser's averages, which later ones find.
+        subject.prepare(ladder(subject.rows)[0])()
+    if subject.kind in PART_OF:
+        return chosen[PART_OF[subject.kind]]
     if subject.kind != "update":
         return subject.rows
     if plan.fraction is not None:
         return share_of(subject.rows, plan.fraction)
-    # The first update makes the optimiser's averages, which later ones find.
-    subject.prepare(ladder(subject.rows)[0])()
     return fit_rows(subject.rows, plan.seconds, lambda rows: probe(subject, rows, clock))
 
 
@@ -88,22 +96,28 @@ def take_figure(
     subject: Subject, rows: int, seconds: float, calibrate: Calibrate, clock: Clock
 ) -> Figure:
     """Count operations and memory on a first pass, which warms up for those that are timed."""
-    act, factor = subject.prepare(rows), subject.rows / rows
-    flops, memory = watch(lambda: count_flops(act))
+    parts = parts_of(rows, subject.rows)
+    acts = [subject.prepare(part) for part in parts]
+    seen = [watch(partial(count_flops, act)) for act in acts]
     calibration = calibrate(clock)
-    timing = measure(act, seconds, clock).scaled(factor)
-    whole = flops.scaled(factor)
+    timings = measure(acts, seconds, clock)
+    samples = [
+        Sample(part, *once, timing) for part, once, timing in zip(parts, seen, timings, strict=True)
+    ]
+    whole = extrapolate(samples, subject.rows, calibration)
     return Figure(
         name=subject.name,
         kind=subject.kind,
         batch=subject.rows,
         steps=subject.steps,
         rows=rows,
-        seconds=timing,
-        cal=timing.median / calibration.seconds,
-        steps_per_second=subject.rows * subject.steps / timing.median,
-        flops=whole.total,
-        share=whole.seconds(calibration) / timing.median,
-        memory=memory.full(factor),
+        fewer=parts[0] if len(parts) > 1 else 0,
+        fixed=whole.fixed,
+        seconds=whole.timing,
+        cal=whole.timing.median / calibration.seconds,
+        steps_per_second=subject.rows * subject.steps / whole.timing.median,
+        flops=whole.flops.total,
+        share=whole.flops.seconds(calibration) / whole.timing.median,
+        memory=whole.memory,
         calibration=calibration,
     )

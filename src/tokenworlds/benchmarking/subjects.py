@@ -12,6 +12,7 @@ from typing import Literal
 import torch
 from torch import Generator
 
+from tokenworlds.benchmarking.autoencoder import autoencoder_of
 from tokenworlds.benchmarking.timing import Act
 from tokenworlds.core.seeding import seed_everything, torch_generator
 from tokenworlds.core.trees import map_tensors
@@ -25,7 +26,7 @@ from tokenworlds.training.learner import Learner
 from tokenworlds.training.recipe import Recipe
 from tokenworlds.training.rehearsal import rehearse, telling_what_does_not_fit
 
-Kind = Literal["update", "dream", "acting", "environment"]
+Kind = Literal["update", "autoencoder", "dream", "acting", "environment"]
 ENV_STEPS = 32
 """Steps of every stream in one repeat: a single one is over before it can be timed."""
 
@@ -53,6 +54,7 @@ def subjects(recipe: Recipe, env: EnvSpec, seed: int = 0) -> Iterator[list[Subje
         generator = torch_generator(seed, "bench")
         yield [
             *updates(player, recipe, draw, generator),
+            *autoencoders(player, recipe, draw, generator),
             *dreams(player, recipe, draw, generator),
             acting(player, recipe, draw(1, 1, generator), generator),
             playing(envs, generator),
@@ -90,14 +92,27 @@ def updates(player: Player, recipe: Recipe, draw: Draw, generator: Generator) ->
     """One update of each learner."""
     parts = player.parts(generator)
     for name, learning in recipe.learning.items():
-        learner = Learner(name, learning, parts[name])
-        batch, length = learning.batch, learning.length
-        segment = draw(batch, length, generator)
+        yield update(Learner(name, learning, parts[name]), "update", draw, generator)
 
-        def prepare(rows: int, learner: Learner = learner, segment: Segment = segment) -> Act:
-            return partial(learner.update, first_rows(segment, rows))
 
-        yield Subject(name, "update", batch, length, prepare)
+def autoencoders(
+    player: Player, recipe: Recipe, draw: Draw, generator: Generator
+) -> Iterator[Subject]:
+    """What of an update is the tokenizer's alone, where it learns together with the rest."""
+    learner = autoencoder_of(player.world, recipe, draw(1, 1, generator))
+    if learner is not None:
+        yield update(learner, "autoencoder", draw, generator)
+
+
+def update(learner: Learner, kind: Kind, draw: Draw, generator: Generator) -> Subject:
+    """One update of a learner, on a segment of its own."""
+    batch, length = learner.learning.batch, learner.learning.length
+    segment = draw(batch, length, generator)
+
+    def prepare(rows: int) -> Act:
+        return partial(learner.update, first_rows(segment, rows))
+
+    return Subject(learner.name, kind, batch, length, prepare)
 
 
 def dreams(player: Player, recipe: Recipe, draw: Draw, generator: Generator) -> Iterator[Subject]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from tokenworlds.benchmarking.comparison import Change
-from tokenworlds.benchmarking.documents import YARDSTICK, Account, Circumstances
+from tokenworlds.benchmarking.documents import YARDSTICK, Account, Circumstances, speeds
 from tokenworlds.benchmarking.figures import Figure
 
 MIB = 2**20
@@ -53,16 +53,27 @@ def step_lines(account: Account) -> Iterator[str]:
     yield f"  one cal was {low} to {high}"
 
 
-def summary(accounts: Sequence[Account], speeds: Sequence[float | None]) -> Iterator[str]:
-    """Recipes side by side: learning for each environment step."""
+def summary(accounts: Sequence[Account]) -> Iterator[str]:
+    """Recipes side by side: learning for each environment step, in all and without autoencoders."""
+    whole, rest = speeds(accounts)
     yield f"\n{'per environment step':30}{'cal':>10}{'time':>12}{f'against {YARDSTICK}':>16}"
-    for account, speed in zip(accounts, speeds, strict=True):
-        cost, name = account.per_step, f"{account.recipe} ({account.size})"
-        against = "-" if speed is None else f"{number(speed)} x"
-        spent = duration(cost.total_seconds)
-        yield f"  {name:28}{number(cost.total_cal):>10}{spent:>12}{against:>16}"
-    if None in speeds:
+    for account, speed in zip(accounts, whole, strict=True):
+        yield summary_line(
+            account, account.per_step.total_cal, account.per_step.total_seconds, speed
+        )
+    yield "without the autoencoder"
+    for account, speed in zip(accounts, rest, strict=True):
+        left = account.per_step.without_autoencoder
+        yield summary_line(account, left.cal, left.seconds, speed)
+    if None in whole:
         yield f"  measure {YARDSTICK} beside them to see how many times as fast they are"
+
+
+def summary_line(account: Account, cal: float, seconds: float, speed: float | None) -> str:
+    """What a recipe costs, and how many times as cheap as the yardstick that is."""
+    against = "-" if speed is None else f"{number(speed)} x"
+    name = f"{account.recipe} ({account.size})"
+    return f"  {name:28}{number(cal):>10}{duration(seconds):>12}{against:>16}"
 
 
 def change_lines(changes: Sequence[Change], notes: Sequence[str], source: str) -> Iterator[str]:

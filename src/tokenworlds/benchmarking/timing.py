@@ -26,21 +26,30 @@ class Timing:
     repeats: int
 
     @property
+    def distance(self) -> float:
+        """Half of that between the quartiles, in seconds."""
+        return (self.upper - self.lower) / 2
+
+    @property
     def spread(self) -> float:
-        """Half the distance of the quartiles, as a share of the median."""
-        return (self.upper - self.lower) / 2 / self.median if self.median else 0.0
+        """The same as a share of the median."""
+        return self.distance / self.median if self.median else 0.0
 
     def scaled(self, factor: float) -> "Timing":
         """The same for so many times the work."""
         return Timing(self.median * factor, self.lower * factor, self.upper * factor, self.repeats)
 
 
-def measure(act: Act, seconds: float, clock: Clock = perf_counter) -> Timing:
-    """Act over and over, thrice at least, until the times agree or the seconds are spent."""
-    times: list[float] = []
-    while not is_enough(times, seconds):
-        times.append(time_once(act, clock))
-    return summarise(times)
+def measure(acts: Sequence[Act], seconds: float, clock: Clock = perf_counter) -> list[Timing]:
+    """Act over and over, thrice at least, until the times agree or the seconds are spent.
+
+    Several acts take turns, so that a busier hour is all of theirs; the last decides.
+    """
+    times: list[list[float]] = [[] for _ in acts]
+    while not is_enough(times[-1], seconds):
+        for act, own in zip(acts, times, strict=True):
+            own.append(time_once(act, clock))
+    return list(map(summarise, times))
 
 
 def time_once(act: Act, clock: Clock = perf_counter) -> float:

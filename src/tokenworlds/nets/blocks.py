@@ -20,9 +20,12 @@ no bias before it (STORM)."""
 
 
 def finish_map(channels: int, groups: int, style: Style = "silu") -> nn.Module:
-    """The norm of a map and what follows it; narrow layers get fewer groups."""
+    """The norm of a map and what follows it; narrow layers get fewer groups. Without groups the
+    norm is over the batch."""
     if style == "relu":
         return nn.Sequential(nn.BatchNorm2d(channels), nn.ReLU(inplace=True))
+    if groups == 0:
+        return nn.Sequential(nn.BatchNorm2d(channels), nn.SiLU())
     return NormedSiLU(min(groups, channels), channels)
 
 
@@ -56,7 +59,7 @@ class ConvolutionEncoder(nn.Module):
             padding = (kernel - 1) // 2
             layer = nn.Conv2d(before, after, kernel, stride, padding=padding, bias=biased)
             self.layers.extend([layer, finish_map(after, groups, style)])
-        self.order = fastest_order(style)
+        self.order = fastest_order(groups, style)
 
     def forward(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
         """Frames to a map."""
@@ -93,16 +96,17 @@ class ConvolutionDecoder(nn.Module):
             self.layers.append(layer)
             if index > 0:
                 self.layers.append(finish_map(after, groups, style))
-        self.order = fastest_order(style)
+        self.order = fastest_order(groups, style)
 
     def forward(self, maps: Float[Tensor, "B D h w"]) -> Float[Tensor, "B C H W"]:
         """A map to frames, unbounded."""
         return cast(Tensor, self.layers(lay_out(maps, self.order)))
 
 
-def fastest_order(style: Style) -> torch.memory_format:
-    """In which a stack of this style learns fastest."""
-    return torch.channels_last if style == "relu" else torch.contiguous_format
+def fastest_order(groups: int, style: Style) -> torch.memory_format:
+    """In which a stack learns fastest: that of its norms."""
+    over_batch = style == "relu" or groups == 0
+    return torch.channels_last if over_batch else torch.contiguous_format
 
 
 def insist_on_halving(kernel: int, strides: Sequence[int]) -> None:

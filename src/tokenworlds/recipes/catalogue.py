@@ -39,6 +39,7 @@ RECIPES: Mapping[str, Callable[[], Recipe]] = {
     "cb-m": step_vq.cb_m,
     "cb-t": step_vq.cb_t,
     "cb-m-96": step_vq.cb_m_96,
+    "drama": step_vq.drama,
     "storm": storm.storm,
     "git-storm": storm.git_storm,
     "git-storm-mlp-logits": storm.git_storm_mlp_logits,

@@ -19,6 +19,7 @@ NANO: Mapping[str, Any] = {
     "steps": 10_000,
     "streams": 16,
     "world.tokenizer.kernel": 3,
+    # Group norm for all: norms over batches of few frames lose the small things of a game.
     "world.tokenizer.groups": 8,
     # A wrong code in a dreamt frame is a ball that is not there: little is mixed in, nothing
     # forgiven.
@@ -56,7 +57,7 @@ NANO_CATEGORICAL: Mapping[str, Any] = {
     "steps": 14_000,
     "learning.world.optimiser.rates": {"tokenizer": 2e-3},
 }
-# Batch norm on batches of few frames, and pixels without bounds, lose the small things of a game.
+# Pixels without bounds lose the small things of a game, and so do norms over few frames.
 NANO_STORM: Mapping[str, Any] = {
     "world.tokenizer.style": "silu",
     "world.tokenizer.output": "sigmoid",
@@ -148,18 +149,25 @@ def shrink(
     filters: tuple[int, ...],
     parts: Mapping[str, Mapping[str, Any]],
 ) -> Recipe:
-    """Apply changes; every layer of the tokenizer then halves the frame, on the same grid."""
+    """Apply changes; every layer of the tokenizer then halves the frame, on the same grid.
+
+    No layer gets wider than the paper's.
+    """
     world = cast(Latent.Config, recipe.world)
     tokenizer = cast(VQ.Config | Categorical.Config, world.tokenizer)
-    halvings = sum(stride > 1 for stride in tokenizer.strides)
-    layers = {"filters": filters[:halvings], "strides": (2,) * halvings}
+    layers = zip(tokenizer.filters, tokenizer.strides, strict=True)
+    halving = [width for width, stride in layers if stride > 1]
+    narrowed = tuple(map(min, filters, halving))
     known = {
         f"world.{part}.{choice}": value
         for part, choices in parts.items()
         for choice, value in choices.items()
         if has(getattr(world, part), choice)
     }
-    grid = {f"world.tokenizer.{choice}": value for choice, value in layers.items()}
+    grid = {
+        "world.tokenizer.filters": narrowed,
+        "world.tokenizer.strides": (2,) * len(narrowed),
+    }
     return variant(recipe, {**changes, **grid, **known})
 
 

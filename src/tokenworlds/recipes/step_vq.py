@@ -1,9 +1,10 @@
-"""STEP-VQ and its categorical-bottleneck baseline on Atari 100k (withdrawn ICLR 2026 submission).
+"""STEP-VQ (withdrawn ICLR 2026 submission), its baseline, and DRAMA (Wang et al., ICLR 2025).
 
-What the paper leaves open is settled in docs/agents/step_vq.md.
+Atari 100k. What the papers leave open is settled in docs/agents/step_vq.md.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from tokenworlds.behaviours.latent_actor_critic import LatentActorCritic
 from tokenworlds.core.config import variant
@@ -56,6 +57,19 @@ LEARNING = {
         scales={"actor": 1.0, "entropy": 3e-4, "critic": 1.0, "slow_critic": 1.0},
         optimiser=Optimiser.Config(rate=4e-5, clip=100.0),
     ),
+}
+# Against `cb-m`, from DRAMA's released code.
+DRAMA: Mapping[str, Any] = {
+    "paper": "DRAMA",
+    "world.tokenizer.filters": (16, 32, 48, 64, 64),
+    "world.tokenizer.groups": 0,
+    "world.sequence.layers": 2,
+    "world.sequence.heads": 16,
+    "world.prior.free_bits_over": "batch",
+    "behaviour.actor": (256, 256, 256),
+    "behaviour.critic": (512, 512, 512),
+    "learning.world.optimiser.rates": {},
+    "learning.behaviour.length": 9,
 }
 
 
@@ -136,6 +150,11 @@ def cb_t() -> Recipe:
 def cb_m_96() -> Recipe:
     """The baseline on frames of 96x96."""
     return variant(cb_m(), {"resolution": 96})
+
+
+def drama() -> Recipe:
+    """The baseline in DRAMA's shape: a narrower encoder with batch norm, two layers of 16 heads."""
+    return variant(cb_m(), DRAMA)
 
 
 def scales_without(term: str) -> Mapping[str, float]:

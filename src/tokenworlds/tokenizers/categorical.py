@@ -29,7 +29,7 @@ class Categorical(nn.Module, Component):
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Categorical"]):
         """Choices. `output="linear"` leaves the decoder's pixels unbounded while it learns
-        (STORM); frames are cut to [0, 1] either way."""
+        (STORM); frames are cut to [0, 1] either way. `groups=0` is batch norm (DRAMA)."""
 
         filters: tuple[int, ...] = (32, 64, 128, 256, 256)
         strides: tuple[int, ...] = (1, 2, 2, 2, 2)
