@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from tokenworlds.nets.batch_normed import BatchNormed
 from tokenworlds.nets.map_layout import lay_out
 from tokenworlds.nets.normed_silu import NormedSiLU
 from tokenworlds.nets.residual import Doubling
@@ -80,6 +81,20 @@ def test_norm_and_silu_keep_no_map_but_the_one_they_were_given() -> None:
         NormedSiLU(4, 8)(maps)
     assert sum(pointer == maps.data_ptr() for pointer in kept) == 1
     assert len(kept) == 5, "the map, weight, bias, means and deviations"
+
+
+@pytest.mark.parametrize("biased", [True, False])
+def test_a_batch_norm_goes_into_its_convolution_when_nothing_learns(biased: bool) -> None:
+    layer = BatchNormed(nn.Conv2d(8, 6, 4, 2, 1, bias=biased), nn.SiLU())
+    maps = random_maps(torch.channels_last)
+    for _ in range(3):
+        layer(maps)
+    layer.eval()
+    with torch.no_grad():
+        joined = layer(maps)
+        apart = functional.silu(layer.norm(layer.convolution(maps)))
+    assert not torch.equal(joined, apart), "a rewrite that is none"
+    torch.testing.assert_close(joined, apart, rtol=1e-5, atol=1e-5)
 
 
 def test_laying_out_changes_the_order_and_nothing_else() -> None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from tokenworlds.core.coded import Feature
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import FrameShape
+from tokenworlds.nets.batch_normed import BatchNormed
 from tokenworlds.nets.code_rows import map_feature
 from tokenworlds.nets.map_layout import lay_out
 from tokenworlds.nets.normed_silu import NormedSiLU
@@ -22,11 +23,14 @@ no bias before it (STORM)."""
 def finish_map(channels: int, groups: int, style: Style = "silu") -> nn.Module:
     """The norm of a map and what follows it; narrow layers get fewer groups. Without groups the
     norm is over the batch."""
-    if style == "relu":
-        return nn.Sequential(nn.BatchNorm2d(channels), nn.ReLU(inplace=True))
-    if groups == 0:
-        return nn.Sequential(nn.BatchNorm2d(channels), nn.SiLU())
+    if is_over_batch(groups, style):
+        return nn.Sequential(nn.BatchNorm2d(channels), activation(style))
     return NormedSiLU(min(groups, channels), channels)
+
+
+def is_over_batch(groups: int, style: Style) -> bool:
+    """Whether a stack has batch norms."""
+    return style == "relu" or groups == 0
 
 
 def vector_norm(width: int, style: Style = "silu") -> nn.Module:
@@ -36,7 +40,7 @@ def vector_norm(width: int, style: Style = "silu") -> nn.Module:
 
 def activation(style: Style) -> nn.Module:
     """What follows a norm."""
-    return nn.ReLU() if style == "relu" else nn.SiLU()
+    return nn.ReLU(inplace=True) if style == "relu" else nn.SiLU()
 
 
 class ConvolutionEncoder(nn.Module):
@@ -58,7 +62,10 @@ class ConvolutionEncoder(nn.Module):
         for before, after, stride in zip(widths, filters, strides, strict=False):
             padding = (kernel - 1) // 2
             layer = nn.Conv2d(before, after, kernel, stride, padding=padding, bias=biased)
-            self.layers.extend([layer, finish_map(after, groups, style)])
+            if is_over_batch(groups, style):
+                self.layers.append(BatchNormed(layer, activation(style)))
+            else:
+                self.layers.extend([layer, finish_map(after, groups, style)])
         self.order = fastest_order(groups, style)
 
     def forward(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
@@ -105,8 +112,7 @@ class ConvolutionDecoder(nn.Module):
 
 def fastest_order(groups: int, style: Style) -> torch.memory_format:
     """In which a stack learns fastest: that of its norms."""
-    over_batch = style == "relu" or groups == 0
-    return torch.channels_last if over_batch else torch.contiguous_format
+    return torch.channels_last if is_over_batch(groups, style) else torch.contiguous_format
 
 
 def insist_on_halving(kernel: int, strides: Sequence[int]) -> None:
