@@ -132,6 +132,10 @@ def test_nano_is_small(name: str) -> None:
 def test_iris_sizes() -> None:
     world = build("step-vq-iris")
     assert (world.tokenizer.tokens, world.tokenizer.vocabulary) == (16, 512)
+    recipe, iris = load("step-vq-iris", "paper").recipe, load("iris", "paper").recipe
+    for name in ("world", "behaviour"):
+        assert recipe.learning[name].batch == iris.learning[name].batch
+    assert recipe.learning["world"].length == iris.learning["world"].length
 
 
 def test_short_games_are_judged_by_many_episodes_and_atari_as_in_the_paper() -> None:

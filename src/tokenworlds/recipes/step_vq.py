@@ -117,7 +117,8 @@ def step_vq_m_96() -> Recipe:
 
 
 def step_vq_iris() -> Recipe:
-    """The speed test in IRIS's sizes: 16 codes per frame, ten layers of 256, 64 x 20 frames."""
+    """The speed test in IRIS's sizes: 16 codes per frame, ten layers of 256, 64 x 20 frames, and
+    as many dreamt ones."""
     changes = {
         "world.tokenizer.filters": (32, 64, 128, 256, 256),
         "world.tokenizer.strides": (1, 2, 2, 2, 2),
@@ -129,6 +130,8 @@ def step_vq_iris() -> Recipe:
         "world.sequence.window": 20,
         "learning.world.batch": 64,
         "learning.world.length": 20,
+        "behaviour.horizon": 20,
+        "learning.behaviour.batch": 64,
     }
     return variant(step_vq_t(), changes)
 
