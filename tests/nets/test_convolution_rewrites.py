@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tokenworlds.nets.batch_normed import BatchNormed
-from tokenworlds.nets.map_layout import lay_out
+from tokenworlds.nets.map_layout import PIECE, convolve, lay_out
 from tokenworlds.nets.normed_silu import NormedSiLU
 from tokenworlds.nets.residual import Doubling
 
@@ -105,3 +105,13 @@ def test_laying_out_changes_the_order_and_nothing_else() -> None:
     assert torch.equal(looked_at, maps)
     assert looked_at.is_contiguous(memory_format=torch.channels_last)
     assert lay_out(looked_at).is_contiguous()
+
+
+def test_maps_are_convolved_in_pieces_as_they_are_all_at_once() -> None:
+    layers = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), NormedSiLU(2, 4))
+    sizes: list[int] = []
+    layers.register_forward_hook(lambda module, given, drawn: sizes.append(len(drawn)))
+    maps = torch.randn(PIECE + 3, 3, 5, 5)
+    with torch.no_grad():
+        torch.testing.assert_close(convolve(layers, maps), layers(maps), rtol=1e-5, atol=1e-5)
+    assert sizes == [PIECE, 3, PIECE + 3]

@@ -1,4 +1,4 @@
-"""A convolution with a batch norm behind it, which is part of the convolution when nothing learns."""
+"""A convolution and the batch norm behind it, which are one while nothing learns."""
 
 from typing import cast
 

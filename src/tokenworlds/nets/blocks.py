@@ -12,7 +12,7 @@ from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import FrameShape
 from tokenworlds.nets.batch_normed import BatchNormed
 from tokenworlds.nets.code_rows import map_feature
-from tokenworlds.nets.map_layout import lay_out
+from tokenworlds.nets.map_layout import convolve
 from tokenworlds.nets.normed_silu import NormedSiLU
 
 Style = Literal["silu", "relu"]
@@ -70,7 +70,7 @@ class ConvolutionEncoder(nn.Module):
 
     def forward(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
         """Frames to a map."""
-        return cast(Tensor, self.layers(lay_out(frames, self.order)))
+        return convolve(self.layers, frames, self.order)
 
 
 class ConvolutionDecoder(nn.Module):
@@ -107,7 +107,7 @@ class ConvolutionDecoder(nn.Module):
 
     def forward(self, maps: Float[Tensor, "B D h w"]) -> Float[Tensor, "B C H W"]:
         """A map to frames, unbounded."""
-        return cast(Tensor, self.layers(lay_out(maps, self.order)))
+        return convolve(self.layers, maps, self.order)
 
 
 def fastest_order(groups: int, style: Style) -> torch.memory_format:

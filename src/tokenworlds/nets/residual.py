@@ -12,7 +12,7 @@ from torch.nn import functional
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import FrameShape
-from tokenworlds.nets.map_layout import lay_out
+from tokenworlds.nets.map_layout import convolve
 from tokenworlds.nets.normed_silu import NormedSiLU
 
 GROUPS = 32
@@ -87,7 +87,7 @@ class FrameEncoder(nn.Module, Component):
 
     def forward(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
         """Frames to a map."""
-        return cast(Tensor, self.layers(lay_out(frames)))
+        return convolve(self.layers, frames)
 
 
 class FrameDecoder(nn.Module):
@@ -106,7 +106,7 @@ class FrameDecoder(nn.Module):
 
     def forward(self, maps: Float[Tensor, "B D h w"]) -> Float[Tensor, "B C H W"]:
         """A map to frames, unbounded."""
-        return cast(Tensor, self.layers(lay_out(maps)))
+        return convolve(self.layers, maps)
 
 
 def finish(before: int, after: int, epsilon: float = 1e-5) -> Sequence[nn.Module]:

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tokenworlds.nets.map_layout import lay_out
+from tokenworlds.nets.map_layout import convolve
 from tokenworlds.nets.residual import Doubling, Residual, finish, groups_of
 
 EPSILON = 1e-6
@@ -74,7 +74,7 @@ class AttentiveEncoder(nn.Module):
 
     def forward(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
         """Frames to a map."""
-        return cast(Tensor, self.layers(lay_out(frames)))
+        return convolve(self.layers, frames)
 
 
 class AttentiveDecoder(nn.Module):
@@ -93,4 +93,4 @@ class AttentiveDecoder(nn.Module):
 
     def forward(self, maps: Float[Tensor, "B D h w"]) -> Float[Tensor, "B C H W"]:
         """A map to frames, unbounded."""
-        return cast(Tensor, self.layers(lay_out(maps)))
+        return convolve(self.layers, maps)
