@@ -7,7 +7,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.precision import widen
 from tokenworlds.core.types import FrameShape
+from tokenworlds.nets.norms import RMSNorm
 
 Style = Literal["silu", "relu"]
 """How layers are finished. `silu`: group or RMS norm (DreamerV3); `relu`: batch or layer norm, and
@@ -23,7 +25,7 @@ def map_norm(channels: int, groups: int, style: Style = "silu") -> nn.Module:
 
 def vector_norm(width: int, style: Style = "silu") -> nn.Module:
     """The norm of a vector."""
-    return nn.LayerNorm(width) if style == "relu" else nn.RMSNorm(width, eps=1e-5)
+    return nn.LayerNorm(width) if style == "relu" else RMSNorm(width, eps=1e-5)
 
 
 def activation(style: Style) -> nn.Module:
@@ -122,8 +124,8 @@ class Perceptron(nn.Module):
         self.output = nn.Linear(widths[-1], outputs)
 
     def forward(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest E"]:
-        """Map the last axis."""
-        return cast(Tensor, self.output(self.layers(x)))
+        """Map the last axis; what comes of it is in full precision."""
+        return widen(cast(Tensor, self.output(self.layers(x))))
 
 
 def shrink_output(network: Perceptron, factor: float) -> Perceptron:

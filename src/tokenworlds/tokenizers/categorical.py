@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.precision import widen
 from tokenworlds.core.types import Codes, Context, FrameShape, Losses
 from tokenworlds.nets.blocks import (
     ConvolutionDecoder,
@@ -81,7 +82,7 @@ class Categorical(nn.Module, Component):
         flat, lead = pack([rearrange(vector, "... k v -> ... (k v)")], "* d")
         _, height, width = self.map_shape
         maps = rearrange(self.expand(flat), "b (d h w) -> b d h w", h=height, w=width)
-        drawn = self.decoder(self.activation(self.norm(maps)))
+        drawn = widen(self.decoder(self.activation(self.norm(maps))))
         if self.config.output == "sigmoid":
             drawn = torch.sigmoid(drawn)
         frames: list[Tensor] = unpack(drawn, lead, "* c h w")

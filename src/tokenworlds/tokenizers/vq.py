@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.precision import widen
 from tokenworlds.core.types import Codes, Context, FrameShape, Losses
 from tokenworlds.nets.blocks import ConvolutionDecoder, ConvolutionEncoder, grid_of, map_norm
 from tokenworlds.nets.code_statistics import code_histogram, usage_metrics
@@ -52,7 +53,7 @@ class VQ(nn.Module, Component):
         """The nearest code of each site, and the soft posterior from all distances."""
         flat, lead = pack([frames], "* c h w")
         maps = self.project(self.encoder(flat))
-        (vectors,) = unpack(rearrange(maps, "b d h w -> b (h w) d"), lead, "* k d")
+        (vectors,) = unpack(rearrange(widen(maps), "b d h w -> b (h w) d"), lead, "* k d")
         distance = self.codebook.distance(vectors)
         logits = mix_uniform(-self.config.temperature * distance, self.config.unimix)
         index = distance.argmin(dim=-1)
@@ -76,7 +77,7 @@ class VQ(nn.Module, Component):
         flat, lead = pack([codes.vector], "* k d")
         maps = rearrange(flat, "b (h w) d -> b d h w", h=self.grid[0])
         maps = functional.silu(self.norm(self.expand(maps)))
-        frames: list[Tensor] = unpack(torch.sigmoid(self.decoder(maps)), lead, "* c h w")
+        frames: list[Tensor] = unpack(torch.sigmoid(widen(self.decoder(maps))), lead, "* c h w")
         return frames[0]
 
     def losses(
