@@ -119,20 +119,25 @@ class AttentiveVQ(nn.Module, Component):
         if self.config.perceptual_weights:
             terms["perceptual"] = self._unlikeness(target, drawn)
         histogram = code_histogram(codes.index, mask, self.vocabulary)
-        revive = partial(self._revive, codes.encoded.detach()[mask], histogram)
+        revive = partial(self._revive, codes.encoded.detach(), mask, histogram)
         after = (revive,) if self.config.revive_below else ()
         return Losses(terms, dict.fromkeys(terms, mask), usage_metrics(histogram), after)
 
-    def _revive(self, encoded: Float[Tensor, "N K D"], histogram: Float[Tensor, " V"]) -> None:
+    def _revive(
+        self,
+        encoded: Float[Tensor, "B T K D"],
+        mask: Bool[Tensor, "B T"],
+        histogram: Float[Tensor, " V"],
+    ) -> None:
         """Keep the running use of each code, in even shares, and place those anew that have none.
 
         One that was placed has an even share to begin with.
         """
-        if not len(encoded):
+        if not mask.any():
             return
         self.usage.lerp_(histogram / histogram.mean(), 1 - USAGE_DECAY)
         unused = self.usage < self.config.revive_below
-        place_apart(self.codebook.weight, unused, rearrange(encoded, "n k d -> (n k) d"))
+        place_apart(self.codebook.weight, unused, rearrange(encoded[mask], "n k d -> (n k) d"))
         self.usage[unused] = 1.0
 
     def _unlikeness(

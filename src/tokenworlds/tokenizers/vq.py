@@ -92,10 +92,13 @@ class VQ(nn.Module, Component):
         quantised = self.codebook.look_up(codes.index)
         commitment = (codes.encoded - quantised).square().sum(dim=(-2, -1))
         histogram = code_histogram(codes.index, mask, self.vocabulary)
-        update = partial(self.codebook.update, codes.encoded.detach()[mask], codes.index[mask])
         return Losses(
             {"reconstruction": error, "commitment": commitment},
             {"reconstruction": mask, "commitment": mask},
             usage_metrics(histogram),
-            (update,),
+            (partial(self._follow, codes, mask),),
         )
+
+    def _follow(self, codes: Codes, mask: Bool[Tensor, "B T"]) -> None:
+        """Move the codebook to what was assigned to it."""
+        self.codebook.update(codes.encoded.detach()[mask], codes.index[mask])
