@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, UInt8
 from torch import Tensor
 
+from tokenworlds.core.precision import insist_on_precision
 from tokenworlds.core.types import Dream, Segment
 from tokenworlds.evaluation.player import Player, PlayerCarry
 from tokenworlds.training.judgement import load_player
@@ -33,11 +34,13 @@ class Agent:
     ) -> "Agent":
         """From a run folder; `modules` holds your own code, if the recipe was your own.
 
-        Without a device named, the agent goes where it was trained.
+        Without a device named, the agent goes where it was trained; elsewhere it takes float32.
         """
         folder = RunFolder.open(Path(run))
         spec = folder.spec(lambda _: modules or {})
-        spec = replace(spec, device=device or spec.device)
+        if device is not None:
+            spec = replace(spec, device=device, precision="float32")
+        insist_on_precision(spec.precision, spec.device)
         return Agent(load_player(folder, spec).player, spec)
 
     def act(

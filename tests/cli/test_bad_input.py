@@ -19,6 +19,7 @@ MISTAKES = [
     (["train", "--size", "nao"], "unknown size 'nao'", "did you mean 'nano'?"),
     (["train", "--protocol", "toys"], "unknown protocol for catch 'toys'", "'toy'?"),
     (["train", "--device", "cud"], "unknown device 'cud'", "choose from auto, cpu"),
+    (["train", "--precision", "float23"], "unknown precision 'float23'", "'float32'?"),
     (
         ["train", "--set", "world.seqence.width=8"],
         "unknown field of world 'seqence'",

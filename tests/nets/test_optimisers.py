@@ -156,3 +156,48 @@ def test_goes_on_from_its_state_to_the_bit(kind: str) -> None:
         resumed.step(copy(x).square().mean())
     assert torch.equal(module.weight, copy.weight)
     assert torch.equal(module.bias, copy.bias)
+
+
+def test_adam_in_one_pass_is_adam() -> None:
+    """Against the equations of Adam with decoupled weight decay, in float32."""
+    torch.manual_seed(0)
+    module = nn.Linear(5, 4, bias=False)
+    config = Optimiser.Config(kind="adam", rate=0.01, epsilon=1e-8, decay=0.1, warm_up=1, clip=None)
+    optimiser, expected = config.build(module=module), module.weight.detach().clone()
+    mean, square = torch.zeros(4, 5), torch.zeros(4, 5)
+    for step in range(1, 6):
+        target = torch.randn(4, 5)
+        optimiser.step((module.weight - target).square().sum())
+        gradient = 2 * (expected - target)
+        mean = 0.9 * mean + 0.1 * gradient
+        square = 0.999 * square + 0.001 * gradient**2
+        scale = (square / (1 - 0.999**step)).sqrt() + 1e-8
+        expected = expected * (1 - 0.01 * 0.1) - 0.01 * mean / (1 - 0.9**step) / scale
+    torch.testing.assert_close(module.weight.detach(), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_loss_that_is_not_finite_moves_nothing_even_if_its_gradient_is() -> None:
+    module, optimiser = linear()
+    before = module.weight.detach().clone()
+    with pytest.raises(FloatingPointError, match="loss is inf"):
+        optimiser.step(module.weight.sum() + float("inf"))
+    assert torch.equal(module.weight, before)
+
+
+def test_a_restored_state_is_laid_out_like_its_parameter() -> None:
+    """What passes over the memory of both at once must find the same number at the same place."""
+    ends = []
+    for stops in (False, True):
+        torch.manual_seed(0)
+        module = nn.Conv2d(3, 4, 3)
+        module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        config = Optimiser.Config(kind="adam", rate=0.1, epsilon=1e-8, warm_up=1)
+        optimiser, x = config.build(module=module), torch.randn(1, 3, 5, 5)
+        optimiser.step(module(x).square().mean())
+        if stops:
+            saved = {name: slot.contiguous() for name, slot in optimiser.state().items()}
+            optimiser = config.build(module=module)
+            optimiser.restore(saved)
+        optimiser.step(module(x).square().mean())
+        ends.append(module.weight.detach().clone())
+    assert torch.equal(*ends)

@@ -2,6 +2,7 @@ import dataclasses
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay_streams import CONTINUOUS, DISCRETE, make_streams, open_store, record
+from torch import Tensor
 
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import ActionSpace
@@ -114,3 +116,33 @@ def test_windows_are_numbered_along_each_stream() -> None:
 def test_a_length_that_does_not_fit_is_the_users_mistake(length: int) -> None:
     with pytest.raises(UserError, match=f"{length} steps does not fit"):
         Windows(streams=2, steps=5, length=length)
+
+
+def test_bytes_go_to_cuda_from_pinned_memory_and_nobody_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No CUDA here: what torch is asked for is written down, and answered without."""
+    store, asked, empty, send = open_store(tmp_path), list[Any](), torch.empty, Tensor.to
+    record(store, make_streams(2, 4), 0, 4)
+
+    def allocate(size: Any, dtype: torch.dtype, pin_memory: bool) -> Tensor:
+        asked.append((dtype, pin_memory))
+        return empty(size, dtype=dtype)
+
+    def to(tensor: Tensor, device: torch.device, non_blocking: bool) -> Tensor:
+        asked.append((tensor.dtype, device.type, non_blocking))
+        return send(tensor, "cpu")
+
+    def pin(tensor: Tensor) -> Tensor:
+        asked.append(tensor.dtype)
+        return tensor
+
+    monkeypatch.setattr(torch, "empty", allocate)
+    monkeypatch.setattr(Tensor, "pin_memory", pin)
+    monkeypatch.setattr(Tensor, "to", to)
+    gather(store, np.array([[1, 0]]), 3, "cuda:0")
+    pinned, sent = asked[1:7], asked[7:]
+    assert asked[0] == (torch.uint8, True)
+    assert sent[0] == (torch.uint8, "cuda", True)
+    assert sorted(map(str, pinned)) == sorted(str(kind) for kind, *_ in sent[1:])
+    assert all(how == ["cuda", True] for _, *how in sent)

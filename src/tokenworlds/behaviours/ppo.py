@@ -12,6 +12,7 @@ from torch import Generator, Tensor, nn
 from tokenworlds.behaviours.experience import Experience, Look, dream, look, look_back
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.precision import widen
 from tokenworlds.core.protocols import View, World
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import ActionSpace, Carry, FrameShape, Losses, Segment, masked_mean
@@ -95,8 +96,7 @@ class PPO(nn.Module, Component):
 
     def value(self, hidden: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest"]:
         """The return that is expected."""
-        value: Tensor = self.critic(hidden).squeeze(-1)
-        return value
+        return widen(self.critic(hidden).squeeze(-1))
 
     @torch.no_grad()
     def act(

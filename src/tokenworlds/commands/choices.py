@@ -5,11 +5,13 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast, get_args
 
 import torch
 
 from tokenworlds.core.description import override
 from tokenworlds.core.errors import UserError, unknown
+from tokenworlds.core.precision import Precision, best_precision, insist_on_precision
 from tokenworlds.envs.spec import EnvSpec
 from tokenworlds.recipes.catalogue import load, own_modules
 from tokenworlds.training.recipe import Recipe
@@ -41,9 +43,11 @@ def choose_run(
     device: str,
     threads: int | None,
     assignments: Sequence[Sequence[str]],
+    precision: str = "auto",
+    compiled: bool = False,
 ) -> RunSpec:
     """The run that was asked for."""
-    chosen = choose_recipe(recipe, size, env, assignments, steps)
+    chosen, place = choose_recipe(recipe, size, env, assignments, steps), choose_device(device)
     return RunSpec(
         recipe_name=stored_name(recipe),
         size=OWN if is_own(recipe) else size,
@@ -51,7 +55,9 @@ def choose_run(
         env=EnvSpec(env, protocol, chosen.resolution, chosen.grey),
         seed=seed,
         threads=threads or torch.get_num_threads(),
-        device=choose_device(device),
+        device=place,
+        precision=choose_precision(precision, place),
+        compiled=compiled,
     )
 
 
@@ -106,6 +112,17 @@ def choose_device(name: str) -> str:
     return name
 
 
+def choose_precision(name: str, device: str) -> Precision:
+    """A precision that the device computes in; `auto` is the fastest that it is made for."""
+    if name == "auto":
+        return best_precision(device)
+    for precision in get_args(Precision):
+        if name == precision:
+            insist_on_precision(precision, device)
+            return cast(Precision, precision)
+    raise unknown("precision", name, ["auto", *get_args(Precision)])
+
+
 def devices() -> list[str]:
     """Devices that can be computed on here."""
     cards = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
@@ -125,4 +142,5 @@ def open_run(path: str) -> tuple[RunFolder, RunSpec]:
     folder = RunFolder.open(Path(path))
     spec = folder.spec(own_modules)
     choose_device(spec.device)
+    insist_on_precision(spec.precision, spec.device)
     return folder, spec

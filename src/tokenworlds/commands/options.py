@@ -41,7 +41,9 @@ Seed = Annotated[int, whole_number(0)]
 Count = Annotated[int | None, whole_number(1)]
 Protocol = Annotated[str, unstated("the environment's first"), arg(metavar="NAME")]
 OptionalSeed = Annotated[int | None, whole_number(0)]
-Json = Annotated[bool, FlagCreatePairsOff, SILENT]
+Switch = Annotated[bool, FlagCreatePairsOff, SILENT]
+Json = Switch
+Precision = Annotated[str, arg(metavar="{auto,float32,bfloat16}")]
 Assignments = Annotated[
     tuple[tuple[str, ...], ...],
     UseAppendAction,

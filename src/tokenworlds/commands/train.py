@@ -10,10 +10,12 @@ from tokenworlds.commands.options import (
     Assignments,
     Count,
     Env,
+    Precision,
     Protocol,
     Recipe,
     Seed,
     Size,
+    Switch,
     unstated,
 )
 
@@ -38,6 +40,10 @@ class Train:
     """Folder of the run."""
     device: Annotated[str, arg(metavar="{auto,cpu,cuda,cuda:N,mps}")] = "auto"
     """Where to compute."""
+    precision: Precision = "auto"
+    """Of products and convolutions; auto is bfloat16 on CUDA devices that have it."""
+    compile: Switch = False
+    """Have torch compile what is learned; begins slowly, and what cannot be runs as it is."""
     threads: Annotated[Count, unstated("one for each core")] = None
     """Threads to compute with; as many give the same run again."""
     protocol: Protocol = ""
@@ -59,6 +65,8 @@ class Train:
             seed=self.seed,
             steps=self.steps,
             device=self.device,
+            precision=self.precision,
+            compiled=self.compile,
             threads=self.threads,
             assignments=self.assignments,
         )

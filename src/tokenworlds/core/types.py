@@ -68,9 +68,15 @@ class Segment:
     mask: Bool[Tensor, "B T"]
 
     def to(self, device: torch.device) -> "Segment":
-        """The same segment on another device."""
+        """The same segment on another device; pinned memory is still being read on return.
+
+        What is computed there waits for it by itself, and so does whoever writes to this memory
+        after torch has given it out again.
+        """
+        ahead = device.type == "cuda"
         names = self.__slots__
-        return replace(self, **{name: getattr(self, name).to(device) for name in names})
+        moved = {name: getattr(self, name).to(device, non_blocking=ahead) for name in names}
+        return replace(self, **moved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,10 +200,7 @@ class Losses:
 
     def total(self, scales: Mapping[str, float]) -> Tensor:
         """The weighted sum; raises unless terms and scales have the same names."""
-        if self.terms.keys() != scales.keys():
-            raise KeyError(f"loss terms {sorted(self.terms)} but scales {sorted(scales)}")
-        means = self.means()
-        return sum((scales[name] * mean for name, mean in means.items()), torch.zeros(()))
+        return weigh(self.means(), scales)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +221,13 @@ def once(losses: Callable[[Segment], Losses]) -> Callable[[Segment], Iterator[Lo
         yield losses(segment)
 
     return lessons
+
+
+def weigh(means: Mapping[str, Tensor], scales: Mapping[str, float]) -> Tensor:
+    """The weighted sum of named means; raises unless they and the scales have the same names."""
+    if means.keys() != scales.keys():
+        raise KeyError(f"loss terms {sorted(means)} but scales {sorted(scales)}")
+    return sum((scales[name] * mean for name, mean in means.items()), torch.zeros(()))
 
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, UInt8
 from torch import Generator, Tensor, nn
 
+from tokenworlds.core.precision import Precision, computing
 from tokenworlds.core.protocols import Behaviour, World
 from tokenworlds.core.trees import where_rows
 from tokenworlds.core.types import ActionSpace, Carry, Part
@@ -27,8 +28,15 @@ class Player(nn.Module):
     world: World
     behaviour: Behaviour
 
-    def __init__(self, world: World, behaviour: Behaviour, action_space: ActionSpace) -> None:
+    def __init__(
+        self,
+        world: World,
+        behaviour: Behaviour,
+        action_space: ActionSpace,
+        precision: Precision = "float32",
+    ) -> None:
         super().__init__()
+        self.precision = precision
         self.world = world
         self.behaviour = behaviour
         self.action_space = action_space
@@ -65,8 +73,9 @@ class Player(nn.Module):
         frame, first = frame.to(self.device), first.to(self.device)
         if carry.world is None:
             first = torch.ones_like(first)
-        world = self.world.observe(frame, carry.action, first, carry.world, generator)
         memory = where_rows(first, self.behaviour.initial(len(frame)), carry.behaviour)
-        view = self.world.view(world)
-        action, memory = self.behaviour.act(view, memory, generator, temperature)
+        with computing(self.device, self.precision):
+            world = self.world.observe(frame, carry.action, first, carry.world, generator)
+            view = self.world.view(world)
+            action, memory = self.behaviour.act(view, memory, generator, temperature)
         return action, PlayerCarry(world, memory, action)

@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.nets.code_rows import map_codes, sum_rows
+from tokenworlds.nets.norms import RMSNorm
 
 
 class Projection(nn.Module, Component):
@@ -24,7 +25,7 @@ class Projection(nn.Module, Component):
         super().__init__()
         self.codes = nn.Parameter(torch.empty(tokens * vocabulary, width))
         self.action = nn.Linear(actions, width)
-        self.norm = nn.RMSNorm(width, eps=1e-5)
+        self.norm = RMSNorm(width, eps=1e-5)
         bound = (tokens * vocabulary + actions) ** -0.5
         nn.init.uniform_(self.codes, -bound, bound)
 

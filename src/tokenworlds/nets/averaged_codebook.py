@@ -47,9 +47,8 @@ class AveragedCodebook(nn.Module, Component):
         self.register_buffer("updates", torch.zeros((), dtype=torch.long))
 
     def distance(self, encoded: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest V"]:
-        """Squared distance of each vector to each code, in full precision."""
-        with torch.autocast(encoded.device.type, enabled=False):
-            return squared_distance(encoded.float(), self.vectors).clamp_min(0.0)
+        """Squared distance of each vector to each code."""
+        return squared_distance(encoded, self.vectors).clamp_min(0.0)
 
     def look_up(self, index: Int[Tensor, "*rest"]) -> Float[Tensor, "*rest D"]:
         """The vectors of codes."""

@@ -9,11 +9,13 @@ from torch import Tensor, nn
 
 from tokenworlds.core.coded import Feature
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.precision import widen
 from tokenworlds.core.types import FrameShape
 from tokenworlds.nets.batch_normed import BatchNormed
 from tokenworlds.nets.code_rows import map_feature
 from tokenworlds.nets.map_layout import convolve
 from tokenworlds.nets.normed_silu import NormedSiLU
+from tokenworlds.nets.norms import RMSNorm
 
 Style = Literal["silu", "relu"]
 """How layers are finished. `silu`: group or RMS norm (DreamerV3); `relu`: batch or layer norm, and
@@ -35,7 +37,7 @@ def is_over_batch(groups: int, style: Style) -> bool:
 
 def vector_norm(width: int, style: Style = "silu") -> nn.Module:
     """The norm of a vector."""
-    return nn.LayerNorm(width) if style == "relu" else nn.RMSNorm(width, eps=1e-5)
+    return nn.LayerNorm(width) if style == "relu" else RMSNorm(width, eps=1e-5)
 
 
 def activation(style: Style) -> nn.Module:
@@ -144,14 +146,14 @@ class Perceptron(nn.Module):
         self.output = nn.Linear(widths[-1], outputs)
 
     def forward(self, x: Feature) -> Float[Tensor, "*rest E"]:
-        """Map the last axis."""
+        """Map the last axis; what comes of it is in full precision."""
         if not len(self.layers):
-            return map_feature(self.output, x)
+            return widen(map_feature(self.output, x))
         first, *others = self.layers
         hidden = map_feature(cast(nn.Linear, first), x)
         for layer in others:
             hidden = layer(hidden)
-        return cast(Tensor, self.output(hidden))
+        return widen(cast(Tensor, self.output(hidden)))
 
 
 def shrink_output(network: Perceptron, factor: float) -> Perceptron:

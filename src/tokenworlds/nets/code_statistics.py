@@ -1,6 +1,7 @@
 """How much of a vocabulary is used."""
 
 import torch
+from einops import rearrange, repeat
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -8,8 +9,10 @@ from torch import Tensor
 def code_histogram(
     index: Int[Tensor, "B T K"], mask: Bool[Tensor, "B T"], vocabulary: int
 ) -> Float[Tensor, " V"]:
-    """How often each code occurs on the steps that count."""
-    return torch.bincount(index[mask].flatten(), minlength=vocabulary).float()
+    """How often each code occurs on the steps that count; no device is waited for."""
+    counted = repeat(mask.float(), "b t -> (b t k)", k=index.shape[-1])
+    blank = torch.zeros(vocabulary, device=index.device)
+    return blank.scatter_add(0, rearrange(index, "b t k -> (b t k)"), counted)
 
 
 def usage_metrics(histogram: Float[Tensor, " V"]) -> dict[str, Tensor]:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.precision import full_precision, widen
 
 
 class Codebook(nn.Module, Component):
@@ -77,9 +78,11 @@ class Codebook(nn.Module, Component):
 def squared_distance(
     encoded: Float[Tensor, "*rest D"], codes: Float[Tensor, "V D"]
 ) -> Float[Tensor, "*rest V"]:
-    """Of each vector to each code."""
-    squares = encoded.square().sum(dim=-1, keepdim=True)
-    return squares - 2 * encoded @ codes.t() + codes.square().sum(dim=-1)
+    """Of each vector to each code, in full precision: it is a small difference of large numbers."""
+    with full_precision(encoded):
+        encoded, codes = widen(encoded), widen(codes)
+        squares = encoded.square().sum(dim=-1, keepdim=True)
+        return squares - 2 * encoded @ codes.t() + codes.square().sum(dim=-1)
 
 
 @torch.no_grad()

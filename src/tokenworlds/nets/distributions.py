@@ -8,6 +8,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 from torch.nn import functional
 
+from tokenworlds.core.precision import widen
+
 
 def symlog(x: Tensor) -> Tensor:
     """sign(x) ln(1 + |x|): compresses both tails."""
@@ -21,7 +23,7 @@ def symexp(x: Tensor) -> Tensor:
 
 def mix_uniform(logits: Float[Tensor, "*rest V"], share: float) -> Float[Tensor, "*rest V"]:
     """Log-probabilities of (1 - share) softmax(logits) + share / V."""
-    log_probs = functional.log_softmax(logits, dim=-1)
+    log_probs = functional.log_softmax(widen(logits), dim=-1)
     if share == 0.0:
         return log_probs
     floor = math.log(share / logits.shape[-1])

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tokenworlds.nets.causal_convolution import CausalConvolution
+from tokenworlds.nets.norms import RMSNorm
 
 DELTA_RANGE = (1e-3, 0.1)
 DELTA_FLOOR = 1e-4
@@ -179,7 +180,7 @@ class Mamba2Layer(nn.Module):
         self.delta_bias = nn.Parameter(initial_delta_bias(heads))
         self.log_rate = nn.Parameter(torch.empty(heads).uniform_(*DECAY_RANGE).log())
         self.skip = nn.Parameter(torch.ones(heads))
-        self.norm = nn.RMSNorm(self.inner, eps=1e-5)
+        self.norm = RMSNorm(self.inner, eps=1e-5)
         self.output = nn.Linear(self.inner, width, bias=False)
         with torch.no_grad():
             self.output.weight.div_(math.sqrt(layers))

@@ -12,6 +12,9 @@ from torch.optim import Optimizer
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError, unknown
 
+FUSED = ("cpu", "cuda")
+"""Kinds of devices on which torch has Adam in one pass over the memory; four times faster."""
+
 
 class LaProp(Optimizer):
     """Momentum over gradients already normalised by their own scale (Ziyin et al., 2020).
@@ -46,13 +49,14 @@ class LaProp(Optimizer):
         for state in states:
             state["step"] += 1
         count = int(states[0]["step"])
+        # sqrt(v / c2) + eps times sqrt(c2), which the rate makes up for: one pass less.
+        root = math.sqrt(1 - second**count)
         torch._foreach_mul_(squares, second)
         torch._foreach_addcmul_(squares, gradients, gradients, 1 - second)
-        scale = torch._foreach_div(squares, 1 - second**count)
-        torch._foreach_sqrt_(scale)
-        torch._foreach_add_(scale, group["eps"])
+        scale = torch._foreach_sqrt(squares)
+        torch._foreach_add_(scale, root * group["eps"])
         torch._foreach_mul_(momenta, first)
-        torch._foreach_addcdiv_(momenta, gradients, scale, (1 - first) * group["lr"])
+        torch._foreach_addcdiv_(momenta, gradients, scale, (1 - first) * root * group["lr"])
         torch._foreach_add_(parameters, momenta, alpha=-1 / (1 - first**count))
 
     def _state_of(self, parameter: Tensor) -> dict[str, Tensor]:
@@ -93,11 +97,16 @@ class Optimiser(Component):
         self._insist_on_parts()
         groups = self._groups(linear_weights(module))
         if config.kind == "adam":
-            self.optimizer: Optimizer = torch.optim.AdamW(groups, betas=config.betas, foreach=True)
+            way = "fused" if self._device.type in FUSED else "foreach"
+            self.optimizer: Optimizer = torch.optim.AdamW(groups, betas=config.betas, **{way: True})
         elif config.decay:
             raise UserError(f"decay={config.decay} goes with kind='adam', not {config.kind!r}")
         else:
             self.optimizer = LaProp(groups, betas=config.betas)
+
+    @property
+    def _device(self) -> torch.device:
+        return next(iter(self.named.values())).device
 
     def _groups(self, linear: set[str]) -> list[dict[str, Any]]:
         """Parameters by what is chosen for them."""
@@ -129,16 +138,27 @@ class Optimiser(Component):
                 raise unknown(f"part with {what} of its own", prefix, parts)
 
     def step(self, loss: Tensor) -> Tensor:
-        """Descend, unless the gradient is not finite; returns its norm before clipping."""
+        """Descend, unless loss or gradient is not finite; returns its norm before clipping."""
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        most = math.inf if self.config.clip is None else self.config.clip
-        norm = nn.utils.clip_grad_norm_(self.named.values(), most)
-        if not torch.isfinite(norm):
-            raise FloatingPointError(f"the gradient's norm is {norm.item()}")
+        norm = self._clip(loss.detach())
         self.updates += 1
         self._set_rates()
         self.optimizer.step()
+        return norm
+
+    def _clip(self, loss: Tensor) -> Tensor:
+        """Shorten the gradient if it is too long; the device is waited for here, and only once."""
+        gradients = [p.grad for p in self.named.values() if p.grad is not None]
+        norm = nn.utils.get_total_norm(gradients)
+        length, height = torch.stack([norm, loss.to(norm.dtype)]).tolist()
+        if not math.isfinite(length):
+            raise FloatingPointError(f"the gradient's norm is {length}")
+        if not math.isfinite(height):
+            raise FloatingPointError(f"the loss is {height}")
+        most = math.inf if self.config.clip is None else self.config.clip
+        if length + 1e-6 > most:
+            nn.utils.clip_grads_with_norm_(self.named.values(), most, norm)
         return norm
 
     def _set_rates(self) -> None:
@@ -163,9 +183,15 @@ class Optimiser(Component):
             name, _, slot = key.rpartition("/")
             if name:
                 parameter = self.named[name]
-                # The count of steps stays where it was made, on the processor.
-                device = value.device if slot == "step" else parameter.device
-                self.optimizer.state[parameter][slot] = value.to(device, copy=True)
+                self.optimizer.state[parameter][slot] = self._place(slot, value, parameter)
+
+    def _place(self, slot: str, value: Tensor, parameter: Tensor) -> Tensor:
+        """A copy laid out as the optimiser wants it: like the parameter, and a count of steps on
+        the processor, unless a fused optimiser counts where it computes."""
+        if slot != "step":
+            return torch.empty_like(parameter, requires_grad=False).copy_(value)
+        fused = self.optimizer.defaults.get("fused")
+        return value.to(parameter.device if fused else "cpu", copy=True)
 
 
 def own_choice(choices: Mapping[str, float], name: str, otherwise: float) -> float:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.precision import widen
 
 STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
 SHIFT = (-0.030, -0.088, -0.188)
@@ -58,7 +59,7 @@ class Perceptual(nn.Module):
         for number, layer in enumerate(self.features, start=1):
             maps = layer(maps)
             if number in self.ends:
-                seen.append(maps)
+                seen.append(widen(maps))
         return seen
 
 

@@ -5,6 +5,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
+from tokenworlds.core.precision import widen
 from tokenworlds.core.types import ActionSpace
 from tokenworlds.nets.distributions import Categorical
 from tokenworlds.nets.temperature import Policy
@@ -22,5 +23,5 @@ def policy_of(
     """Logits of the choices, or place and spread of each component of a vector."""
     if action_space.discrete:
         return Categorical.of(outputs, unimix)
-    location, scale = rearrange(outputs, "... (two a) -> two ... a", two=2)
+    location, scale = rearrange(widen(outputs), "... (two a) -> two ... a", two=2)
     return TruncatedNormal(torch.tanh(location), 0.1 + 0.9 * torch.sigmoid(scale + 2.0))

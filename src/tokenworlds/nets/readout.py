@@ -5,6 +5,7 @@ from typing import cast
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from tokenworlds.core.precision import widen
 from tokenworlds.nets.small_normal import small_normal
 
 
@@ -17,5 +18,5 @@ class Readout(nn.Module):
         self.output = small_normal(nn.Linear(width, outputs))
 
     def forward(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest E"]:
-        """Map the last axis."""
-        return cast(Tensor, self.output(self.hidden(x).relu()))
+        """Map the last axis; what is read is in full precision."""
+        return widen(cast(Tensor, self.output(self.hidden(x).relu())))

@@ -7,6 +7,7 @@ from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from tokenworlds.core.precision import full_precision, widen
 from tokenworlds.core.trees import where_rows
 from tokenworlds.nets.pixel_encoders import PixelEncoder
 
@@ -41,8 +42,17 @@ class Footage:
         )
 
 
+class FullLinear(nn.Linear):
+    """A head in full precision."""
+
+    def forward(self, input: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest E"]:
+        """Map the last axis."""
+        with full_precision(input):
+            return super().forward(input)
+
+
 class RecurrentNetwork(nn.Module):
-    """Actor and critic on one memory of frames."""
+    """Actor and critic on one memory of frames, all of it in full precision (Δ-IRIS)."""
 
     encoder: PixelEncoder
 
@@ -50,8 +60,8 @@ class RecurrentNetwork(nn.Module):
         super().__init__()
         self.encoder = encoder
         self.recurrence = nn.LSTMCell(encoder.width, width)
-        self.actor = nn.Linear(width, actions)
-        self.critic = nn.Linear(width, values)
+        self.actor = FullLinear(width, actions)
+        self.critic = FullLinear(width, values)
 
     def initial(self, batch: int) -> Memory:
         """Nothing was seen."""
@@ -60,16 +70,21 @@ class RecurrentNetwork(nn.Module):
 
     def forward(self, frame: Float[Tensor, "B C H W"], memory: Memory) -> Memory:
         """See a frame."""
-        return self._remember(self.encoder(frame), memory)
+        return self._remember(self._look(frame), memory)
+
+    def _look(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
+        with full_precision(frames):
+            return self.encoder(widen(frames))
 
     def _remember(self, feature: Float[Tensor, "B D"], memory: Memory) -> Memory:
-        return Memory(*self.recurrence(feature, (memory.hidden, memory.cell)))
+        with full_precision(feature):
+            return Memory(*self.recurrence(feature, (memory.hidden, memory.cell)))
 
     def read(self, footage: Footage) -> tuple[Float[Tensor, "T B D"], Memory]:
         """See all of it from the beginning; returns what was hidden after each frame."""
         batch, steps = footage.first.shape
         frames = rearrange(footage.frame, "b t c h w -> (t b) c h w").split(PIECE)
-        features = torch.cat([self.encoder(piece) for piece in frames])
+        features = torch.cat([self._look(piece) for piece in frames])
         memory = blank = self.initial(batch)
         hidden = []
         for step, feature in enumerate(features.chunk(steps)):

@@ -6,6 +6,7 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor
 
+from tokenworlds.core.precision import widen
 from tokenworlds.nets.distributions import TwoHot
 
 ValueKind = Literal["two-hot", "scalar"]
@@ -33,4 +34,5 @@ def value_width(kind: ValueKind) -> int:
 
 def value_of(outputs: Float[Tensor, "*rest D"], kind: ValueKind) -> Value:
     """What is expected, and how wrong that was."""
-    return TwoHot(outputs) if kind == "two-hot" else Scalar(outputs.squeeze(-1))
+    wide = widen(outputs)
+    return TwoHot(wide) if kind == "two-hot" else Scalar(wide.squeeze(-1))

@@ -11,6 +11,7 @@ from torch import Generator, Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.precision import widen
 from tokenworlds.core.types import Latent, Losses, masked_mean
 
 
@@ -40,7 +41,10 @@ class Gaussian(nn.Module, Component):
         """Mean and log-variance at each site."""
         shares = rearrange(feature, "... (s d) -> ... s d", s=self.shares)
         pairs = rearrange(
-            self.moments(shares), "... s (k two e) -> two ... (s k) e", two=2, e=self.code_width
+            widen(self.moments(shares)),
+            "... s (k two e) -> two ... (s k) e",
+            two=2,
+            e=self.code_width,
         )
         mean, log_variance = pairs
         return mean, log_variance

@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.precision import widen
 from tokenworlds.core.types import Codes, Losses, masked_mean
 from tokenworlds.nets.distributions import draw_index, mix_uniform, mixed_probs
 from tokenworlds.priors.balance import Balance, Objective, Span, hits, posterior_entropy
@@ -91,7 +92,7 @@ class MaskGIT(nn.Module, Component):
         to_input = self.input.weight[:, self.config.embedding :]
         known = self.net(places + functional.linear(context, to_input))
         readout = self.table[: self.vocabulary] if self.readout is None else self.readout
-        return functional.linear(known, readout, self.bias)
+        return widen(functional.linear(known, readout, self.bias))
 
     def losses(
         self, feature: Float[Tensor, "B T D"], codes: Codes, mask: Bool[Tensor, "B T"]

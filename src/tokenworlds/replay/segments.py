@@ -57,17 +57,24 @@ class Windows:
         return np.stack(np.divmod(index, self.starts), axis=-1)
 
 
-def gather(store: ReplayStore, starts: Int[np.ndarray, "B 2"], length: int) -> Segment:
-    """The windows that start at these (stream, time), read from a store.
+def gather(
+    store: ReplayStore, starts: Int[np.ndarray, "B 2"], length: int, device: str = "cpu"
+) -> Segment:
+    """The windows that start at these (stream, time), read from a store and sent to a device.
 
     `first` is true to the episode: a model starts at a window's first step from its initial carry.
+    Frames are bytes until they are there, and go to CUDA from pinned memory: nobody waits for them.
     """
+    pinned = device.startswith("cuda")
     shape = store.frame_shape
-    frame = np.empty((len(starts), length, shape.height, shape.width, shape.channels), np.uint8)
+    size = (len(starts), length, shape.height, shape.width, shape.channels)
+    frame = torch.empty(size, dtype=torch.uint8, pin_memory=pinned)
     for row in np.lexsort(starts.T[::-1]):  # Neighbours on disk are read together.
         stream, time = starts[row].tolist()
-        store.read_frames(stream, time, frame[row])
+        store.read_frames(stream, time, frame[row].numpy())
     records = store.records[starts[:, :1], starts[:, 1:] + np.arange(length)]
     fields = {name: torch.from_numpy(records[name].copy()) for name in records.dtype.names or ()}
-    mask = torch.ones(records.shape, dtype=torch.bool)
-    return Segment(frame=torch.from_numpy(frame), mask=mask, **fields)
+    fields["mask"] = torch.ones(records.shape, dtype=torch.bool)
+    if pinned:
+        fields = {name: field.pin_memory() for name, field in fields.items()}
+    return Segment(frame=frame, **fields).to(torch.device(device))

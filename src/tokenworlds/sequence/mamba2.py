@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.nets.mamba2 import Boundaries, Mamba2Layer, Mamba2State, find_boundaries
+from tokenworlds.nets.norms import RMSNorm
 
 Mamba2Carry = tuple[Mamba2State, ...]
 
@@ -40,7 +41,7 @@ class Mamba2(nn.Module, Component):
         self.width = config.width
         self.taps, self.chunk = config.convolution - 1, config.chunk
         self.blocks = nn.ModuleList(Mamba2Block(config) for _ in range(config.layers))
-        self.norm = nn.RMSNorm(config.width, eps=1e-5)
+        self.norm = RMSNorm(config.width, eps=1e-5)
 
     def initial(self, batch: int, steps: int | None = None) -> Mamba2Carry:
         """The carry of no history; its size does not depend on the steps to come."""
@@ -77,7 +78,7 @@ class Mamba2Block(nn.Module):
 
     def __init__(self, config: Mamba2.Config) -> None:
         super().__init__()
-        self.norm = nn.RMSNorm(config.width, eps=1e-5)
+        self.norm = RMSNorm(config.width, eps=1e-5)
         self.layer = Mamba2Layer(
             width=config.width,
             heads=config.heads,

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.nets.attention import Attention, Cache, Ring, look_ahead, rotate_to
+from tokenworlds.nets.norms import RMSNorm
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Transformer(nn.Module, Component):
         self.width, self.window = config.width, config.window
         self.size = config.width // config.heads
         self.blocks = nn.ModuleList(TransformerBlock(config) for _ in range(config.layers))
-        self.norm = nn.RMSNorm(config.width, eps=1e-5)
+        self.norm = RMSNorm(config.width, eps=1e-5)
 
     def initial(self, batch: int, steps: int | None = None) -> TransformerCarry:
         """The carry of no history, with a slot for each step to come, a window's length at most.
@@ -102,9 +103,9 @@ class TransformerBlock(nn.Module):
 
     def __init__(self, config: Transformer.Config) -> None:
         super().__init__()
-        self.attention_norm = nn.RMSNorm(config.width, eps=1e-5)
+        self.attention_norm = RMSNorm(config.width, eps=1e-5)
         self.attention = Attention(config.width, config.heads)
-        self.feedforward_norm = nn.RMSNorm(config.width, eps=1e-5)
+        self.feedforward_norm = RMSNorm(config.width, eps=1e-5)
         output = nn.Linear(config.feedforward, config.width)
         self.feedforward = nn.Sequential(
             nn.Linear(config.width, config.feedforward), nn.SiLU(), output

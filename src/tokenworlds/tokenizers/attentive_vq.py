@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.precision import widen
 from tokenworlds.core.types import Codes, Context, FrameShape, Losses
 from tokenworlds.nets.code_statistics import code_histogram, usage_metrics
 from tokenworlds.nets.codebook import place_apart, squared_distance
@@ -76,7 +77,7 @@ class AttentiveVQ(nn.Module, Component):
         """The nearest code of each site; the posterior is softmax(-distance^2)."""
         flat, lead = pack([2 * frames - 1], "* c h w")
         maps = self.project(self.encoder(flat))
-        (vectors,) = unpack(rearrange(maps, "b d h w -> b (h w) d"), lead, "* k d")
+        (vectors,) = unpack(rearrange(widen(maps), "b d h w -> b (h w) d"), lead, "* k d")
         # Codes move by their own loss only.
         distance = squared_distance(vectors, self.codebook.weight.detach())
         index = distance.argmin(dim=-1)
@@ -95,7 +96,7 @@ class AttentiveVQ(nn.Module, Component):
         """Frames that are meant to be in [-1, 1]."""
         flat, lead = pack([vector], "* k d")
         maps = rearrange(flat, "b (h w) d -> b d h w", h=self.grid[0])
-        frames: list[Tensor] = unpack(self.decoder(self.expand(maps)), lead, "* c h w")
+        frames: list[Tensor] = unpack(widen(self.decoder(self.expand(maps))), lead, "* c h w")
         return frames[0]
 
     def losses(
@@ -118,20 +119,25 @@ class AttentiveVQ(nn.Module, Component):
         if self.config.perceptual_weights:
             terms["perceptual"] = self._unlikeness(target, drawn)
         histogram = code_histogram(codes.index, mask, self.vocabulary)
-        revive = partial(self._revive, codes.encoded.detach()[mask], histogram)
+        revive = partial(self._revive, codes.encoded.detach(), mask, histogram)
         after = (revive,) if self.config.revive_below else ()
         return Losses(terms, dict.fromkeys(terms, mask), usage_metrics(histogram), after)
 
-    def _revive(self, encoded: Float[Tensor, "N K D"], histogram: Float[Tensor, " V"]) -> None:
+    def _revive(
+        self,
+        encoded: Float[Tensor, "B T K D"],
+        mask: Bool[Tensor, "B T"],
+        histogram: Float[Tensor, " V"],
+    ) -> None:
         """Keep the running use of each code, in even shares, and place those anew that have none.
 
         One that was placed has an even share to begin with.
         """
-        if not len(encoded):
+        if not mask.any():
             return
         self.usage.lerp_(histogram / histogram.mean(), 1 - USAGE_DECAY)
         unused = self.usage < self.config.revive_below
-        place_apart(self.codebook.weight, unused, rearrange(encoded, "n k d -> (n k) d"))
+        place_apart(self.codebook.weight, unused, rearrange(encoded[mask], "n k d -> (n k) d"))
         self.usage[unused] = 1.0
 
     def _unlikeness(

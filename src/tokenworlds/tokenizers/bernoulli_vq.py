@@ -89,5 +89,9 @@ class BernoulliVQ(nn.Module, Component):
             "commitment": distance.square().mean(dim=(-2, -1)),
         }
         histogram = code_histogram(codes.index, mask, self.vocabulary)
-        update = partial(self.codebook.update, codes.encoded.detach()[mask], codes.index[mask])
-        return Losses(terms, dict.fromkeys(terms, mask), usage_metrics(histogram), (update,))
+        after = (partial(self._follow, codes, mask),)
+        return Losses(terms, dict.fromkeys(terms, mask), usage_metrics(histogram), after)
+
+    def _follow(self, codes: Codes, mask: Bool[Tensor, "B T"]) -> None:
+        """Move the codebook to what was assigned to it."""
+        self.codebook.update(codes.encoded.detach()[mask], codes.index[mask])

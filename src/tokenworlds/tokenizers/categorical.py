@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from tokenworlds.core.coded import one_hots
 from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.precision import widen
 from tokenworlds.core.types import Codes, Context, FrameShape, Losses
 from tokenworlds.nets.blocks import (
     ConvolutionDecoder,
@@ -79,7 +80,7 @@ class Categorical(nn.Module, Component):
         flat, lead = pack([rearrange(vector, "... k v -> ... (k v)")], "* d")
         _, height, width = self.map_shape
         maps = rearrange(self.expand(flat), "b (d h w) -> b d h w", h=height, w=width)
-        drawn = self.decoder(self.norm(maps))
+        drawn = widen(self.decoder(self.norm(maps)))
         if self.config.output == "sigmoid":
             drawn = torch.sigmoid(drawn)
         frames: list[Tensor] = unpack(drawn, lead, "* c h w")

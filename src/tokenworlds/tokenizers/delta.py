@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.precision import full_precision
 from tokenworlds.core.types import ActionSpace, Codes, Context, FrameShape, Losses
 from tokenworlds.nets.code_statistics import code_histogram, usage_metrics
 from tokenworlds.nets.residual import FrameDecoder, FrameEncoder, halved
@@ -74,6 +75,7 @@ class Delta(nn.Module, Component):
         past, action = flatten(context)
         maps = self.encoder(torch.cat([past, self.encoder_action(action), flat], dim=1))
         (patches,) = unpack(self._patches(maps), lead, "* k d")
+        # In few digits near ties would be told apart differently in training and dreams.
         with full_precision(frames):
             return self._quantise(patches.to(self.project.weight.dtype))
 
@@ -132,8 +134,12 @@ class Delta(nn.Module, Component):
             "commitment": distance.square().mean(dim=(-2, -1)),
         }
         histogram = code_histogram(codes.index, mask, self.vocabulary)
-        update = partial(self.codebook.update, codes.encoded.detach()[mask], codes.index[mask])
-        return Losses(terms, dict.fromkeys(terms, mask), usage_metrics(histogram), (update,))
+        after = (partial(self._follow, codes, mask),)
+        return Losses(terms, dict.fromkeys(terms, mask), usage_metrics(histogram), after)
+
+    def _follow(self, codes: Codes, mask: Bool[Tensor, "B T"]) -> None:
+        """Move the codebook to what was assigned to it."""
+        self.codebook.update(codes.encoded.detach()[mask], codes.index[mask])
 
 
 def flatten(
@@ -167,8 +173,3 @@ def initialise(layer: nn.Linear) -> nn.Linear:
     nn.init.normal_(layer.weight, std=INITIAL_SCALE)
     nn.init.zeros_(layer.bias)
     return layer
-
-
-def full_precision(like: Tensor) -> torch.autocast:
-    """In half precision near ties would be told apart differently in training and dreams."""
-    return torch.autocast(like.device.type, enabled=False)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from tokenworlds.core.coded import one_hots
 from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.precision import widen
 from tokenworlds.core.types import Codes, Context, FrameShape, Losses
 from tokenworlds.nets.blocks import ConvolutionDecoder, ConvolutionEncoder, finish_map, grid_of
 from tokenworlds.nets.code_statistics import code_histogram, usage_metrics
@@ -53,7 +54,7 @@ class VQ(nn.Module, Component):
         """The nearest code of each site, and the soft posterior from all distances."""
         flat, lead = pack([frames], "* c h w")
         maps = self.project(self.encoder(flat))
-        (vectors,) = unpack(rearrange(maps, "b d h w -> b (h w) d"), lead, "* k d")
+        (vectors,) = unpack(rearrange(widen(maps), "b d h w -> b (h w) d"), lead, "* k d")
         distance = self.codebook.distance(vectors)
         logits = mix_uniform(-self.config.temperature * distance, self.config.unimix)
         index = distance.argmin(dim=-1)
@@ -77,7 +78,7 @@ class VQ(nn.Module, Component):
         flat, lead = pack([codes.vector], "* k d")
         maps = lay_out(rearrange(flat, "b (h w) d -> b d h w", h=self.grid[0]))
         maps = self.norm(self.expand(maps))
-        frames: list[Tensor] = unpack(torch.sigmoid(self.decoder(maps)), lead, "* c h w")
+        frames: list[Tensor] = unpack(torch.sigmoid(widen(self.decoder(maps))), lead, "* c h w")
         return frames[0]
 
     def losses(
@@ -92,10 +93,13 @@ class VQ(nn.Module, Component):
         quantised = self.codebook.look_up(codes.index)
         commitment = (codes.encoded - quantised).square().sum(dim=(-2, -1))
         histogram = code_histogram(codes.index, mask, self.vocabulary)
-        update = partial(self.codebook.update, codes.encoded.detach()[mask], codes.index[mask])
         return Losses(
             {"reconstruction": error, "commitment": commitment},
             {"reconstruction": mask, "commitment": mask},
             usage_metrics(histogram),
-            (update,),
+            (partial(self._follow, codes, mask),),
         )
+
+    def _follow(self, codes: Codes, mask: Bool[Tensor, "B T"]) -> None:
+        """Move the codebook to what was assigned to it."""
+        self.codebook.update(codes.encoded.detach()[mask], codes.index[mask])

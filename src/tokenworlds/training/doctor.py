@@ -16,7 +16,7 @@ import torch
 
 from tokenworlds.core.config import variant
 from tokenworlds.core.errors import UserError
-from tokenworlds.core.process import ISA_LIMIT, tiles_are_misreported
+from tokenworlds.core.precision import best_precision, lack_of_bfloat16
 from tokenworlds.envs.rendering import VARIABLE
 from tokenworlds.envs.spec import EnvSpec
 from tokenworlds.training.loop import Loop
@@ -54,8 +54,7 @@ def examine(recipe: Recipe, folder: Path) -> Iterator[Finding]:
     yield Finding("python", "good", f"{platform.python_version()} on {platform.platform()}")
     yield from packages()
     yield Finding("device", "good", device())
-    yield Finding("precision", "good", "float32 on every device")
-    yield tiles()
+    yield from precision("cuda" if torch.cuda.is_available() else "cpu")
     yield Finding("threads", "good", f"{torch.get_num_threads()} of {os.cpu_count()} cores")
     yield room("disk", shutil.disk_usage(existing(folder)).free, f"free for {folder}")
     yield from memory()
@@ -86,13 +85,12 @@ def device() -> str:
     return f"cpu: {processor()}"
 
 
-def tiles() -> Finding:
-    """AMX, where a virtual machine half hides it."""
-    if not tiles_are_misreported():
-        return Finding("bfloat16", "good", "nothing amiss is known of this processor")
-    limit = os.environ.get(ISA_LIMIT, "nothing")
-    said = f"AMX is misreported here and bfloat16 would end the process; {ISA_LIMIT} is {limit}"
-    return Finding("bfloat16", "note", said)
+def precision(place: str) -> Iterator[Finding]:
+    """What `auto` computes in on a device, and whether bfloat16 is to be had."""
+    yield Finding("precision", "good", f"{best_precision(place)} unless --precision says otherwise")
+    lack = lack_of_bfloat16(place)
+    said = f"refused: {lack}" if lack else f"allowed on {place}"
+    yield Finding("bfloat16", "note" if lack else "good", said)
 
 
 def room(name: str, free: int, what: str) -> Finding:

@@ -1,13 +1,15 @@
 """A run taken apart: everything that must exist for it, built from its description."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from tokenworlds.core.precision import Precision, computing
 from tokenworlds.core.seeding import (
     global_states,
     insist_on_determinism,
@@ -23,7 +25,8 @@ from tokenworlds.replay.segments import Windows, gather
 from tokenworlds.replay.store import ReplayStore
 from tokenworlds.training.checkpoint import Checkpoint
 from tokenworlds.training.collector import Collector
-from tokenworlds.training.learner import Learner
+from tokenworlds.training.compilation import OF_BEHAVIOURS, OF_WORLDS, Compiler
+from tokenworlds.training.learner import Context, Learner
 from tokenworlds.training.recipe import Recipe
 from tokenworlds.training.schedule import Phase, Progress
 from tokenworlds.training.spec import RunSpec
@@ -32,12 +35,17 @@ OPTIMISER = "optimiser_"
 """How the sets of a checkpoint begin that optimisers are restored from."""
 
 
-def build_player(recipe: Recipe, frame_shape: FrameShape, action_space: ActionSpace) -> Player:
+def build_player(
+    recipe: Recipe,
+    frame_shape: FrameShape,
+    action_space: ActionSpace,
+    precision: Precision = "float32",
+) -> Player:
     """World and behaviour with fresh weights."""
     facts = {"frame_shape": frame_shape, "action_space": action_space}
     world = recipe.world.build(**facts)
     behaviour = recipe.behaviour.build(feature_shape=world.feature_shape, **facts)
-    return Player(world, behaviour, action_space).eval()
+    return Player(world, behaviour, action_space, precision).eval()
 
 
 def progress_of(checkpoint: Checkpoint) -> Progress:
@@ -48,9 +56,14 @@ def progress_of(checkpoint: Checkpoint) -> Progress:
 
 
 class Job:
-    """Environments, replay, networks, learners and generators of one run."""
+    """Environments, replay, networks, learners and generators of one run.
 
-    def __init__(self, spec: RunSpec, folder: Path) -> None:
+    What its user should know while it computes is said to `tell`.
+    """
+
+    def __init__(
+        self, spec: RunSpec, folder: Path, tell: Callable[[str], None] = lambda text: None
+    ) -> None:
         torch.set_num_threads(spec.threads)
         insist_on_determinism(spec.device)
         seed_everything(spec.seed)
@@ -59,7 +72,7 @@ class Job:
         streams = spec.recipe.streams
         self.envs = VectorEnv(spec.env, streams=streams, seed=spec.seed)
         facts = {"frame_shape": self.envs.frame_shape, "action_space": self.envs.action_space}
-        self.player = build_player(spec.recipe, **facts).to(spec.device)
+        self.player = build_player(spec.recipe, **facts, precision=spec.precision).to(spec.device)
         self.replay = ReplayStore(folder / "replay", streams=streams, **facts)
         self.generators = {
             name: torch_generator(spec.seed, name, device=spec.device) for name in ("act", "dream")
@@ -68,14 +81,25 @@ class Job:
         self.collector = Collector(
             self.envs, self.replay, self.player, self.generators["act"], spec.recipe.collection
         )
-        self._add_learners(spec.recipe)
+        self._add_learners(spec.recipe, self._context(tell))
 
-    def _add_learners(self, recipe: Recipe) -> None:
+    def _context(self, tell: Callable[[str], None]) -> Context:
+        """What a lesson is worked out in: the run's precision, and a compiler if one is wanted."""
+        player, precision = self.player, self.spec.precision
+        if not self.spec.compiled:
+            return partial(computing, player.device, precision)
+        compiler = Compiler(player.device, tell)
+        compiler.compile_methods(player.world, OF_WORLDS)
+        compiler.compile_methods(player.behaviour, OF_BEHAVIOURS)
+        return partial(compiler.working, precision)
+
+    def _add_learners(self, recipe: Recipe, context: Context) -> None:
         batches = {name: learning.batch for name, learning in recipe.learning.items()}
         self.sampler = recipe.sampler.build(batches=batches)
         parts = self.player.parts(self.generators["dream"])
         self.learners = {
-            name: Learner(name, learning, parts[name]) for name, learning in recipe.learning.items()
+            name: Learner(name, learning, parts[name], context)
+            for name, learning in recipe.learning.items()
         }
 
     def collect(self, phase: Phase) -> list[Finished]:
@@ -90,7 +114,7 @@ class Job:
         learner, learning = self.learners[name], self.spec.recipe.learning[name]
         windows = Windows.of(self.replay, learning.length)
         starts = self.sampler.sample(name, windows, learning.batch, self.rng)
-        segment = gather(self.replay, starts, learning.length).to(torch.device(self.spec.device))
+        segment = gather(self.replay, starts, learning.length, self.spec.device)
         metrics = learner.update(segment)
         done = {**self.progress.updates, name: self.progress.updates.get(name, 0) + 1}
         taken = sum(learner.optimiser.updates for learner in self.learners.values())

@@ -40,7 +40,7 @@ def load_player(folder: RunFolder, spec: RunSpec) -> Trained:
         raise no_checkpoint(folder)
     torch.set_num_threads(spec.threads)
     env = spec.env.make(evaluation=True)
-    player = build_player(spec.recipe, env.frame_shape, env.action_space)
+    player = build_player(spec.recipe, env.frame_shape, env.action_space, spec.precision)
     env.close()
     player.load_state_dict(dict(found.tensors["weights"]))
     player = player.to(spec.device)

@@ -1,12 +1,16 @@
 """One part of an agent with its optimiser: a segment in, its lessons learned, metrics out."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from tokenworlds.core.types import Losses, Part, Segment
+from tokenworlds.core.types import Losses, Part, Segment, weigh
 from tokenworlds.training.recipe import Learning
+
+Context = Callable[[], AbstractContextManager[Any]]
 
 
 class NonFiniteLoss(ArithmeticError):
@@ -14,33 +18,50 @@ class NonFiniteLoss(ArithmeticError):
 
 
 class Learner:
-    """Updates one part of an agent from segments."""
+    """Updates one part of an agent from segments; each lesson is worked out inside a context."""
 
-    def __init__(self, name: str, learning: Learning, part: Part) -> None:
+    def __init__(
+        self, name: str, learning: Learning, part: Part, context: Context = nullcontext
+    ) -> None:
         self.name = name
         self.learning = learning
+        self.context = context
         self.module = part.module
         self.optimiser = learning.optimiser.build(module=part.module)
         self._lessons = part.lessons
 
     def update(self, segment: Segment) -> dict[str, Tensor]:
         """Learn all lessons of a segment, one after the other; returns means over them."""
+        told = []
         self.module.train()
         try:
-            told = [self._learn(losses) for losses in self._lessons(segment)]
+            for losses in self._ask(segment):
+                metrics = self._learn(losses)
+                # A copy: what is compiled may work out the next lesson in the memory of this one.
+                told.append(torch.stack(list(metrics.values())))
         finally:
             self.module.eval()
-        return {name: torch.stack([each[name] for each in told]).mean() for name in told[0]}
+        return dict(zip(metrics, torch.stack(told).mean(dim=0).unbind(), strict=True))
+
+    def _ask(self, segment: Segment) -> Iterator[Losses]:
+        """The lessons; what is learned from one, its gradients too, is outside of the context."""
+        lessons = self._lessons(segment)
+        while True:
+            with self.context():
+                losses = next(lessons, None)
+            if losses is None:
+                return
+            yield losses
 
     def _learn(self, losses: Losses) -> dict[str, Tensor]:
         """One step of the optimiser, then of the moving averages."""
         means = losses.means()
-        total = losses.total(self.learning.scales)
-        self._insist_on_finite(total, means)
+        total = weigh(means, self.learning.scales)
         try:
             norm = self.optimiser.step(total)
         except FloatingPointError as error:
-            raise NonFiniteLoss(f"update {self._number} of {self.name}: {error}") from error
+            reason = name_the_infinite(means, total) or error
+            raise NonFiniteLoss(f"update {self._number} of {self.name}: {reason}") from error
         for follow in losses.after:
             follow()
         return self._metrics(means, total, norm, losses.metrics)
@@ -48,13 +69,6 @@ class Learner:
     @property
     def _number(self) -> int:
         return self.optimiser.updates + 1
-
-    def _insist_on_finite(self, total: Tensor, means: Mapping[str, Tensor]) -> None:
-        if not torch.isfinite(total):
-            bad = [name for name, mean in means.items() if not torch.isfinite(mean)]
-            raise NonFiniteLoss(
-                f"update {self._number} of {self.name}: {', '.join(bad) or 'the total'} not finite"
-            )
 
     def _metrics(
         self,
@@ -66,3 +80,11 @@ class Learner:
         losses = {f"loss/{name}": mean for name, mean in means.items()}
         values = {**losses, "loss/total": total, "gradient_norm": norm, **others}
         return {f"{self.name}/{name}": value.detach() for name, value in values.items()}
+
+
+def name_the_infinite(means: Mapping[str, Tensor], total: Tensor) -> str:
+    """Which terms are not finite; nothing if their sum is, and only the gradient is to blame."""
+    if torch.isfinite(total):
+        return ""
+    bad = [name for name, mean in means.items() if not torch.isfinite(mean)]
+    return f"{', '.join(bad) or 'the total'} not finite"

@@ -56,7 +56,7 @@ class Loop:
         self.spec = spec
         self.folder = folder
         self.screen = screen
-        self.job = Job(spec, folder.path)
+        self.job = Job(spec, folder.path, screen.note)
         self.metrics = MetricsFile(folder.path)
         self.average = Average()
         self.pace = Pace()

@@ -1,13 +1,15 @@
 """What a run tells of itself: one JSON object per log event, and the same for TensorBoard."""
 
+import itertools
 import json
 import os
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from tokenworlds.training.board import Board
@@ -26,23 +28,35 @@ class Average:
 
     def take(self) -> dict[str, float]:
         """The means, and begin anew."""
-        taken = {name: mean_of(values) for name, values in self._values.items()}
+        taken = {name: float(values.mean()) for name, values in self._read().items()}
         self._values.clear()
         return taken
 
     def state(self) -> dict[str, list[float]]:
         """What has not been taken yet; a resumed run then tells the same as one never stopped."""
-        return {name: [float(value) for value in values] for name, values in self._values.items()}
+        return {name: values.tolist() for name, values in self._read().items()}
 
     def restore(self, state: Mapping[str, list[float]]) -> None:
         """Take over what `state` returned."""
         self._values.clear()
         self._values.update({name: list(values) for name, values in state.items()})
 
+    def _read(self) -> dict[str, Tensor]:
+        counts = [len(values) for values in self._values.values()]
+        numbers = to_processor(list(itertools.chain.from_iterable(self._values.values())))
+        return dict(zip(self._values, numbers.split(counts), strict=True))
 
-def mean_of(values: list[Tensor | float]) -> float:
-    """The mean of numbers, some of them tensors."""
-    return float(torch.stack([torch.as_tensor(value).float().cpu() for value in values]).mean())
+
+def to_processor(values: Sequence[Tensor | float]) -> Float[Tensor, " N"]:
+    """Numbers, some of them tensors, on the processor; each device is waited for once."""
+    numbers = torch.tensor([0.0 if isinstance(value, Tensor) else value for value in values])
+    places: dict[torch.device, dict[int, Tensor]] = defaultdict(dict)
+    for place, value in enumerate(values):
+        if isinstance(value, Tensor):
+            places[value.device][place] = value.float()
+    for found in places.values():
+        numbers[list(found)] = torch.stack(list(found.values())).cpu()
+    return numbers
 
 
 class MetricsFile:

@@ -7,6 +7,7 @@ import torch
 
 from tokenworlds.core.config import ConfigOf
 from tokenworlds.core.errors import UserError, unknown
+from tokenworlds.core.precision import computing
 from tokenworlds.core.seeding import global_states, restore_global_states
 from tokenworlds.core.types import FrameShape, Segment
 from tokenworlds.evaluation.player import Player
@@ -48,7 +49,9 @@ def rehearse(player: Player, recipe: Recipe, frame_shape: FrameShape) -> None:
             learning = recipe.learning[name]
             steps = min(learning.length, LONG_ENOUGH)
             tried = blank_segment(player, frame_shape, steps=steps)
-            next(part.lessons(tried)).total(learning.scales)
+            with computing(player.device, player.precision):
+                lesson = next(part.lessons(tried))
+            lesson.total(learning.scales)
         act_twice(player, segment, generator)
         for name, buffer in player.named_buffers():
             buffer.copy_(buffers[name])

@@ -1,0 +1,120 @@
+"""What learners compute, compiled by torch; where that cannot be, it runs as it is written."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+import torch
+from torch import Generator, Tensor, fx
+
+from tokenworlds.core.precision import Precision, computing
+from tokenworlds.core.seeding import global_states, restore_global_states
+
+OF_WORLDS = ("losses", "tokenizer_losses", "step")
+"""What lessons are computed by, and a step of a dream."""
+OF_BEHAVIOURS = ("losses_of",)
+"""What a dream comes to; not the dream, which would be as many steps in one graph."""
+SHAPES = 64
+"""How many shapes a function is compiled for, each for itself: were one for all, what it computes
+would depend on what was seen before, and a run that is taken up would not end like one that was
+never stopped."""
+Lower = Callable[[fx.GraphModule, Sequence[Tensor]], Callable[..., Any]]
+"""Kernels for a graph, as `torch.compile` asks a backend for them."""
+
+
+class Compiler:
+    """Compiles functions until one of them cannot be; from then on all run as they are written.
+
+    Functions are compiled, not modules: weights keep their names, and a checkpoint is the same with
+    and without. Outside of `working` nothing is compiled, so that neither a rehearsal nor a picture
+    waits for it.
+    """
+
+    def __init__(
+        self, device: torch.device, tell: Callable[[str], None], lower: Lower | None = None
+    ) -> None:
+        self.device = device
+        self._tell = tell
+        self._lower = lower or self._inductor
+        self._at_work = False
+        self._given_up = False
+
+    @contextmanager
+    def working(self, precision: Precision = "float32") -> Iterator[None]:
+        """Around one lesson. Results in the memory of a CUDA graph last until the next one."""
+        if self.device.type == "cuda":
+            torch.compiler.cudagraph_mark_step_begin()
+        self._at_work = True
+        try:
+            with computing(self.device, precision):
+                yield
+        finally:
+            self._at_work = False
+
+    def compile_methods(self, module: object, names: Sequence[str]) -> None:
+        """Replace those that a module has, and none of another module of its class."""
+        for name in names:
+            if hasattr(module, name):
+                setattr(module, name, self.compile(getattr(module, name)))
+
+    def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The same function, compiled when it is first called."""
+        compiled = self._prepare(function)
+
+        def run(*args: Any) -> Any:
+            if self._given_up or not self._at_work:
+                return function(*args)
+            return self._attempt(compiled, function, args)
+
+        return run
+
+    def _prepare(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        try:
+            compiled = torch.compile(function, backend=self._kernels, dynamic=False)
+            torch._dynamo.config.recompile_limit = SHAPES
+        except Exception as error:  # Torch refuses some systems, and releases of Python.
+            self._give_up(error)
+            return function
+        return compiled
+
+    def _attempt(
+        self, compiled: Callable[..., Any], plain: Callable[..., Any], args: tuple[Any, ...]
+    ) -> Any:
+        generators = [arg for arg in args if isinstance(arg, Generator)]
+        before = global_states(self.device), [each.get_state() for each in generators]
+        try:
+            return compiled(*args)
+        except torch._dynamo.exc.TorchDynamoException as error:
+            self._give_up(error)
+        restore_global_states(before[0], self.device)
+        for generator, state in zip(generators, before[1], strict=True):
+            generator.set_state(state)
+        return plain(*args)
+
+    def _kernels(self, graph: fx.GraphModule, inputs: Sequence[Tensor]) -> Callable[..., Any]:
+        """Of a graph, or the graph itself; nothing has been computed yet when this fails."""
+        if not self._given_up:
+            try:
+                return self._lower(graph, inputs)
+            except Exception as error:  # Compilers fail in ways of their own.
+                self._give_up(error)
+        return graph.forward
+
+    def _inductor(self, graph: fx.GraphModule, inputs: Sequence[Tensor]) -> Callable[..., Any]:
+        """Torch's own compiler, forward and backward at once; on CUDA graphs are recorded.
+
+        Chance comes from the generators that it comes from otherwise.
+        """
+        from torch._functorch import config
+        from torch._inductor.compile_fx import compile_fx
+
+        patches = {"fallback_random": True, "triton.cudagraphs": self.device.type == "cuda"}
+        with config.patch(force_non_lazy_backward_lowering=True):
+            kernels = compile_fx(graph, list(inputs), config_patches=patches)
+        return cast(Callable[..., Any], kernels)
+
+    def _give_up(self, error: Exception) -> None:
+        if not self._given_up:
+            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+            self._tell(f"nothing is compiled from here on, for torch could not: {reason}")
+        self._given_up = True

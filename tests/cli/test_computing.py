@@ -1,0 +1,64 @@
+"""How a run computes is kept with it, and whatever cannot be had is told in a sentence."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_runs import final_weights, sentence, train
+
+from tokenworlds.cli import main
+from tokenworlds.commands.choices import choose_precision, open_run
+from tokenworlds.core import precision
+
+
+def described(run: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((run / "run.json").read_text())
+    return found
+
+
+def copy_as(finished: Path, run: Path, **changes: Any) -> Path:
+    """A run whose description has other values, or lacks those that are None."""
+    shutil.copytree(finished, run)
+    whole = described(run)
+    said = {**whole["run"], **changes}
+    kept = {name: value for name, value in said.items() if value is not None or name not in changes}
+    (run / "run.json").write_text(json.dumps({**whole, "run": kept}))
+    return run
+
+
+@pytest.mark.usefixtures("_no_pictures")
+def test_a_run_that_cannot_be_compiled_says_so_once_and_ends_with_the_same_bits(
+    finished: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: Any, **choices: Any) -> None:
+        raise RuntimeError("not on this system")
+
+    monkeypatch.setattr(torch, "compile", refuse)
+    assert main([*train(Path("run")), "--compile"]) == 0
+    assert capsys.readouterr().out.count("note: nothing is compiled") == 1
+    assert described(Path("run"))["run"]["compiled"] is True
+    assert final_weights(Path("run")) == final_weights(finished)
+
+
+def test_runs_of_before_there_was_a_choice_are_in_float32_and_not_compiled(finished: Path) -> None:
+    _, spec = open_run(str(copy_as(finished, Path("old"), precision=None, compiled=None)))
+    assert (spec.precision, spec.compiled) == ("float32", False)
+
+
+def test_a_run_in_bfloat16_is_not_taken_up_where_that_would_end_the_process(
+    finished: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = copy_as(finished, Path("rough"), precision="bfloat16")
+    monkeypatch.setattr(precision, "tiles_are_misreported", lambda: True)
+    for command in ("resume", "evaluate", "dream"):
+        assert main([command, str(run)]) == 2
+        assert "bfloat16' is not to be had: this processor" in sentence(capsys.readouterr().err)
+
+
+def test_a_precision_is_chosen_by_name_or_by_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "tiles_are_misreported", lambda: False)
+    assert choose_precision("auto", "cpu") == "float32"
+    assert choose_precision("bfloat16", "cpu") == "bfloat16"
