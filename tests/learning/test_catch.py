@@ -12,7 +12,7 @@ import pytest
 
 GOAL = 0.9
 OTHERS = (
-    *("cb-m", "cb-t", "drama", "step-vq-t", "step-vq-m-ce", "storm", "git-storm"),
+    *("cb-m", "cb-t", "step-vq-t", "step-vq-m-ce", "storm", "git-storm"),
     *("iris", "delta-iris", "swm", "ppo"),
 )
 

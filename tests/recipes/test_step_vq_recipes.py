@@ -95,6 +95,12 @@ def test_dramas_norms_are_over_the_batch_but_in_nano() -> None:
     ]
 
 
+def test_what_tells_drama_from_the_baseline_is_too_large_for_nano() -> None:
+    """So it learns what `cb-m` learns there, to the bit."""
+    drama, baseline = (load(name, "nano", "catch").recipe for name in ("drama", "cb-m"))
+    assert variant(drama, {"paper": baseline.paper}) == baseline
+
+
 def test_dramas_networks_are_narrow_already_and_get_no_wider() -> None:
     nano, small, paper = (count(build("drama", size)) for size in SIZES)
     assert nano < paper / 4

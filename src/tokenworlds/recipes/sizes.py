@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from tokenworlds.core.config import variant
 from tokenworlds.priors.maskgit import MaskGIT
+from tokenworlds.sequence.mamba2 import Mamba2
 from tokenworlds.sequence.post_norm_transformer import PostNormTransformer
 from tokenworlds.tokenizers.categorical import Categorical
 from tokenworlds.tokenizers.vq import VQ
@@ -57,6 +58,8 @@ NANO_CATEGORICAL: Mapping[str, Any] = {
     "steps": 14_000,
     "learning.world.optimiser.rates": {"tokenizer": 2e-3},
 }
+# Nothing is forgiven a frame because others are wrong: so forgiven, DRAMA's shape ended at 0.68.
+NANO_MAMBA: Mapping[str, Any] = {"world.prior.free_bits_over": "frame"}
 # Pixels without bounds lose the small things of a game, and so do norms over few frames.
 NANO_STORM: Mapping[str, Any] = {
     "world.tokenizer.style": "silu",
@@ -134,8 +137,9 @@ def nano_extras(recipe: Recipe) -> dict[str, Any]:
     if not isinstance(world.tokenizer, Categorical.Config):
         return {}
     storm = NANO_STORM if isinstance(world.sequence, PostNormTransformer.Config) else {}
+    mamba = NANO_MAMBA if isinstance(world.sequence, Mamba2.Config) else {}
     masked = NANO_MASKGIT if isinstance(world.prior, MaskGIT.Config) else {}
-    return {**NANO_CATEGORICAL, **storm, **masked}
+    return {**NANO_CATEGORICAL, **storm, **mamba, **masked}
 
 
 def small(recipe: Recipe) -> Recipe:
