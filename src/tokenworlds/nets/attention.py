@@ -9,6 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from tokenworlds.nets.dropped_attention import attend_with_dropout
+from tokenworlds.nets.eager import eager_on_cpu
 from tokenworlds.nets.rings import Landing, Sight
 from tokenworlds.nets.rotary import Rotation
 
@@ -55,10 +57,13 @@ class Attention(nn.Module):
         self, x: Float[Tensor, "B T D"], rotation: Rotation | None, cache: Cache, sight: Sight
     ) -> tuple[Float[Tensor, "B T D"], Cache]:
         """All steps at once."""
-        query, key, value = self._project(x, rotation).unbind(2)
+        joint = self._project(x, rotation)
+        query, key, value = joint.unbind(2)
         new = Cache(by_head(key), by_head(value))
         known = new if sight.blank else append(cache, new)
         kept = Cache(keep(known.keys, sight.source), keep(known.values, sight.source))
+        if sight.blank and self._drops(joint):
+            return self._finish(attend_with_dropout(joint, sight.bias, self.dropout)), kept
         return self._finish(self._attend(query, known, sight.bias)), kept
 
     def _project(
@@ -81,6 +86,11 @@ class Attention(nn.Module):
             dropout_p=self.dropout if self.training else 0.0,
         )
         return rearrange(seen, "b h t p -> b t h p")
+
+    def _drops(self, joint: Tensor) -> bool:
+        """Whether dropout is to be had that is faster than torch's."""
+        wanted = self.training and self.dropout > 0.0
+        return wanted and eager_on_cpu(joint) and not torch.is_autocast_enabled("cpu")
 
     def _finish(self, seen: Steps) -> Float[Tensor, "B T D"]:
         return cast(Tensor, self.output(rearrange(seen, "b t h p -> b t (h p)")))

@@ -12,6 +12,7 @@ from torch.nn import functional
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.nets.attention import Attention, Cache
+from tokenworlds.nets.dropout import Dropout
 from tokenworlds.nets.rings import Ring, land, look_ahead
 
 
@@ -122,7 +123,7 @@ class PostNormBlock(nn.Module):
             nn.Linear(config.feedforward, config.width),
         )
         self.feedforward_norm = nn.LayerNorm(config.width, eps=1e-6)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def finish(
         self, x: Float[Tensor, "*batch D"], attended: Float[Tensor, "*batch D"]

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.nets.attention import Attention, Cache
+from tokenworlds.nets.dropout import Dropout
 from tokenworlds.nets.rings import Ring, land, look_ahead
 from tokenworlds.nets.small_normal import small_normal
 from tokenworlds.sequence.post_norm_transformer import count_from_resets
@@ -56,7 +57,7 @@ class TokenTransformer(nn.Module, Component):
             )
         self.width = config.width
         self.positions = nn.Embedding(config.positions, config.width)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(TokenBlock(config) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.width)
         small_normal(self)
@@ -135,7 +136,7 @@ class TokenBlock(nn.Module):
         self.feedforward = nn.Sequential(
             nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
         )
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def finish(
         self, x: Float[Tensor, "*batch D"], attended: Float[Tensor, "*batch D"]

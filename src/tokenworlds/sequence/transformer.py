@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.nets.attention import Attention, Cache
+from tokenworlds.nets.dropout import Dropout
 from tokenworlds.nets.rings import Ring, land, look_ahead
 from tokenworlds.nets.rotary import rotate_to
 
@@ -110,7 +111,7 @@ class TransformerBlock(nn.Module):
         self.feedforward = nn.Sequential(
             nn.Linear(config.width, config.feedforward), nn.SiLU(), output
         )
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         # Two sums per block: the variance of the residual stream does not grow with depth.
         with torch.no_grad():
             for last in (self.attention.output, output):
