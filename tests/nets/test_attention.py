@@ -8,7 +8,9 @@ from torch import Tensor
 
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.trees import map_tensors
-from tokenworlds.nets.attention import Attention, Ring, look_ahead, rotate_to
+from tokenworlds.nets.attention import Attention
+from tokenworlds.nets.rings import Ring, look_ahead
+from tokenworlds.nets.rotary import rotate_to
 from tokenworlds.sequence.transformer import Transformer, TransformerCarry
 
 WINDOW = 4
@@ -69,7 +71,7 @@ def test_scan_is_softmax_attention_in_a_window() -> None:
     attention, x = Attention(8, 2).double(), random_steps(11)
     ring = Ring(torch.full((2, WINDOW), -1), torch.zeros(2, dtype=torch.long))
     rotation = rotate_to(torch.arange(11).expand(2, 11), 4, x.dtype)
-    sight = look_ahead(ring, no_reset(x), WINDOW)
+    sight = look_ahead(ring, no_reset(x), WINDOW, x.dtype)
     y, _ = attention.scan(x, rotation, attention.initial(2, WINDOW), sight)
     for row in range(2):
         torch.testing.assert_close(y[row], written_out(attention, x[row], WINDOW))
@@ -166,7 +168,7 @@ def test_mixed_precision_steps_as_it_scans() -> None:
 def attend_once(attention: Attention) -> Tensor:
     x = torch.ones(2, 6, 8, dtype=torch.float64)
     ring = Ring(torch.full((2, 6), -1), torch.zeros(2, dtype=torch.long))
-    sight = look_ahead(ring, no_reset(x), 6)
+    sight = look_ahead(ring, no_reset(x), 6, x.dtype)
     return attention.scan(x, None, attention.initial(2, 6), sight)[0]
 
 

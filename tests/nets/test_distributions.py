@@ -103,6 +103,31 @@ def test_samples_are_a_function_of_the_generator() -> None:
     assert not torch.equal(first, other)
 
 
+def test_an_index_is_drawn_where_running_chances_pass_a_random_number() -> None:
+    probs = torch.rand(50, 7, generator=torch.Generator().manual_seed(0))
+    probs[:, [0, 3, 6]] = 0.0
+    probs = probs / probs.sum(-1, keepdim=True)
+    drawn = sample_index(probs.log(), torch.Generator().manual_seed(1))
+    chances = torch.rand(50, 1, generator=torch.Generator().manual_seed(1))
+    for row, chance, index in zip(probs.tolist(), chances.tolist(), drawn.tolist(), strict=True):
+        assert row[index] > 0
+        assert sum(row[:index]) <= chance[0] + 1e-6
+        assert chance[0] <= sum(row[: index + 1]) + 1e-6
+
+
+@pytest.mark.parametrize("total", [0.99999994, 1.0, 1.0000001, 1.0000002])
+def test_the_largest_random_number_draws_no_impossible_index(
+    total: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    largest = 1 - 2**-24
+    monkeypatch.setattr(torch, "rand", lambda shape, **facts: torch.full(shape, largest))
+    assert sample_index(torch.tensor([total, 0.0]).log(), None) == 0
+
+
+def test_what_is_no_number_draws_an_index_all_the_same() -> None:
+    assert sample_index(torch.full((5, 3), torch.nan), None).max() < 3
+
+
 def test_kl_of_two_coins() -> None:
     left, right = torch.tensor([0.5, 0.5]).log(), torch.tensor([0.9, 0.1]).log()
     expected = 0.5 * math.log(0.5 / 0.9) + 0.5 * math.log(0.5 / 0.1)

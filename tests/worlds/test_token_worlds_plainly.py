@@ -167,6 +167,6 @@ def redrawn(logits: list[Tensor], seed: int) -> Tensor:
     generator, index = torch.Generator().manual_seed(seed), []
     torch.bernoulli(torch.full((len(logits[0]),), 0.5), generator=generator)
     for each in logits:
-        race = torch.empty_like(each).exponential_(generator=generator)
-        index.append((each.log_softmax(-1) - race.log()).argmax(-1))
+        chance = torch.rand(len(each), 1, generator=generator)
+        index.append((each.softmax(-1).cumsum(-1) < chance).sum(-1))
     return torch.stack(index, -1)

@@ -11,7 +11,8 @@ from torch import Generator, Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.protocols import View, World
-from tokenworlds.core.types import ActionSpace, FrameShape, Losses, Segment
+from tokenworlds.core.trees import map_tensors
+from tokenworlds.core.types import ActionSpace, FrameShape, Losses, Segment, to_frames
 from tokenworlds.nets.averages import ReturnRange, move_towards, slow_copy
 from tokenworlds.nets.pixel_encoders import PixelEncoder, ResidualEncoder
 from tokenworlds.nets.policies import policy_of, policy_width
@@ -110,10 +111,11 @@ class PixelActorCritic(nn.Module, Component):
     @torch.no_grad()
     def past(self, world: World, segment: Segment) -> Footage:
         """What was seen before the frame that a dream begins with."""
-        length = segment.first.shape[1]
-        recent = slice(max(0, length - 1 - self.config.burn_in), length - 1)
-        frame = world.seen(segment)[:, recent]
-        return Footage(frame, segment.first[:, recent], segment.mask[:, recent])
+        before = map_tensors(lambda leaf: leaf[:, :-1], segment)
+        recent = slice(max(0, before.first.shape[1] - self.config.burn_in), None)
+        nothing = not before.first.shape[1]
+        frame = to_frames(before.frame) if nothing else world.seen(before)[:, recent]
+        return Footage(frame, before.first[:, recent], before.mask[:, recent])
 
     def imagine(
         self, world: World, segment: Segment, memory: Memory, generator: Generator | None

@@ -11,7 +11,9 @@ from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
-from tokenworlds.nets.attention import Attention, Cache, Ring, look_ahead
+from tokenworlds.nets.attention import Attention, Cache
+from tokenworlds.nets.dropout import Dropout
+from tokenworlds.nets.rings import Ring, land, look_ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +76,22 @@ class PostNormTransformer(nn.Module, Component):
         self, x: Float[Tensor, "B D"], carry: PostNormTransformerCarry
     ) -> tuple[Float[Tensor, "B D"], PostNormTransformerCarry]:
         """One step; see the carry for what becomes of the one given in."""
-        slot, ring = carry.ring.slot, carry.ring.advance()
-        mask = ring.visible()
-        x = self._place(x, carry.age)
+        landing = land(carry.ring, 1)
+        y = self._place(x, carry.age)[:, None]
         caches = []
         for block, cache in zip(self.stack(), carry.caches, strict=True):
-            y, after = block.attention.step(x, None, cache, slot, mask)
-            x = block.finish(x, y)
+            seen, after = block.attention.extend(y, None, cache, landing)
+            y = block.finish(y, seen)
             caches.append(after)
-        return x, PostNormTransformerCarry(tuple(caches), ring, carry.age + 1)
+        carry = PostNormTransformerCarry(tuple(caches), landing.ring, carry.age + 1)
+        return y.squeeze(1), carry
 
     def scan(
         self, x: Float[Tensor, "B T D"], reset: Bool[Tensor, "B T"], carry: PostNormTransformerCarry
     ) -> tuple[Float[Tensor, "B T D"], PostNormTransformerCarry]:
         """All steps at once; where `reset` is set the history is forgotten before that step."""
         age = count_from_resets(reset, carry.age)
-        sight = look_ahead(carry.ring, reset, len(self.positions))
+        sight = look_ahead(carry.ring, reset, len(self.positions), x.dtype)
         x = self._place(x, age)
         caches = []
         for block, cache in zip(self.stack(), carry.caches, strict=True):
@@ -121,7 +123,7 @@ class PostNormBlock(nn.Module):
             nn.Linear(config.feedforward, config.width),
         )
         self.feedforward_norm = nn.LayerNorm(config.width, eps=1e-6)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def finish(
         self, x: Float[Tensor, "*batch D"], attended: Float[Tensor, "*batch D"]

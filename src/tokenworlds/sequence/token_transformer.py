@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import cast
 
 import torch
-from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
-from tokenworlds.nets.attention import Attention, Cache, Ring, look_ahead
+from tokenworlds.nets.attention import Attention, Cache
+from tokenworlds.nets.dropout import Dropout
+from tokenworlds.nets.rings import Ring, land, look_ahead
 from tokenworlds.nets.small_normal import small_normal
 from tokenworlds.sequence.post_norm_transformer import count_from_resets
 
@@ -56,7 +57,7 @@ class TokenTransformer(nn.Module, Component):
             )
         self.width = config.width
         self.positions = nn.Embedding(config.positions, config.width)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(TokenBlock(config) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.width)
         small_normal(self)
@@ -89,27 +90,22 @@ class TokenTransformer(nn.Module, Component):
         self, x: Float[Tensor, "B T D"], carry: TokenTransformerCarry
     ) -> tuple[Float[Tensor, "B T D"], TokenTransformerCarry]:
         """Some tokens in one pass that copies no cache; more than one must find room."""
-        ahead = torch.arange(x.shape[1], device=x.device)
-        place = carry.ring.position[:, None] + ahead
-        slot = place % carry.ring.places.shape[1]
-        places = carry.ring.places.scatter(1, slot, place)
-        seen = (places >= 0)[:, None] & (places[:, None] <= place[..., None])
-        mask = rearrange(seen, "b t s -> b 1 t s")
-        x = self._place(x, carry.age[:, None] + ahead)
+        landing = land(carry.ring, x.shape[1])
+        x = self._place(x, landing.position - (carry.ring.position - carry.age)[:, None])
         caches = []
         for block, cache in zip(self.stack(), carry.caches, strict=True):
-            y, after = block.attention.extend(block.attention_norm(x), cache, slot, mask)
+            y, after = block.attention.extend(block.attention_norm(x), None, cache, landing)
             x = block.finish(x, y)
             caches.append(after)
-        ring, age = Ring(places, carry.ring.position + len(ahead)), carry.age + len(ahead)
-        return self.norm(x), TokenTransformerCarry(tuple(caches), ring, age)
+        age = carry.age + x.shape[1]
+        return self.norm(x), TokenTransformerCarry(tuple(caches), landing.ring, age)
 
     def scan(
         self, x: Float[Tensor, "B T D"], reset: Bool[Tensor, "B T"], carry: TokenTransformerCarry
     ) -> tuple[Float[Tensor, "B T D"], TokenTransformerCarry]:
         """All tokens at once; where `reset` is set the history is forgotten before that token."""
         age = count_from_resets(reset, carry.age)
-        sight = look_ahead(carry.ring, reset, self.positions.num_embeddings)
+        sight = look_ahead(carry.ring, reset, self.positions.num_embeddings, x.dtype)
         x = self._place(x, age)
         caches = []
         for block, cache in zip(self.stack(), carry.caches, strict=True):
@@ -140,7 +136,7 @@ class TokenBlock(nn.Module):
         self.feedforward = nn.Sequential(
             nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
         )
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def finish(
         self, x: Float[Tensor, "*batch D"], attended: Float[Tensor, "*batch D"]

@@ -11,8 +11,11 @@ from torch import Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
-from tokenworlds.nets.attention import Attention, Cache, Ring, look_ahead, rotate_to
+from tokenworlds.nets.attention import Attention, Cache
+from tokenworlds.nets.dropout import Dropout
 from tokenworlds.nets.norms import RMSNorm
+from tokenworlds.nets.rings import Ring, land, look_ahead
+from tokenworlds.nets.rotary import rotate_to
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +72,14 @@ class Transformer(nn.Module, Component):
         self, x: Float[Tensor, "B D"], carry: TransformerCarry
     ) -> tuple[Float[Tensor, "B D"], TransformerCarry]:
         """One step; see the carry for what becomes of the one given in."""
-        slot, ring = carry.ring.slot, carry.ring.advance()
-        rotation = rotate_to(carry.ring.position, self.size, x.dtype)
-        mask = ring.visible()
+        landing, y = land(carry.ring, 1), x[:, None]
+        rotation = rotate_to(landing.position, self.size, x.dtype)
         caches = []
         for block, cache in zip(self.stack(), carry.caches, strict=True):
-            y, after = block.attention.step(block.attention_norm(x), rotation, cache, slot, mask)
-            x = block.finish(x, y)
+            seen, after = block.attention.extend(block.attention_norm(y), rotation, cache, landing)
+            y = block.finish(y, seen)
             caches.append(after)
-        return self.norm(x), TransformerCarry(tuple(caches), ring)
+        return self.norm(y).squeeze(1), TransformerCarry(tuple(caches), landing.ring)
 
     def scan(
         self, x: Float[Tensor, "B T D"], reset: Bool[Tensor, "B T"], carry: TransformerCarry
@@ -85,7 +87,7 @@ class Transformer(nn.Module, Component):
         """All steps at once; where `reset` is set the history is forgotten before that step."""
         position = carry.ring.position[:, None] + torch.arange(x.shape[1], device=x.device)
         rotation = rotate_to(position, self.size, x.dtype)
-        sight = look_ahead(carry.ring, reset, self.window)
+        sight = look_ahead(carry.ring, reset, self.window, x.dtype)
         caches = []
         for block, cache in zip(self.stack(), carry.caches, strict=True):
             y, after = block.attention.scan(block.attention_norm(x), rotation, cache, sight)
@@ -110,7 +112,7 @@ class TransformerBlock(nn.Module):
         self.feedforward = nn.Sequential(
             nn.Linear(config.width, config.feedforward), nn.SiLU(), output
         )
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         # Two sums per block: the variance of the residual stream does not grow with depth.
         with torch.no_grad():
             for last in (self.attention.output, output):
