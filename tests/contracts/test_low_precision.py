@@ -6,8 +6,10 @@ from typing import Any, get_args
 import pytest
 import torch
 from rough_products import RoughProducts
+from same_draws import Draws
 from torch import Tensor
 
+from tokenworlds.behaviours.ppo import PPO
 from tokenworlds.benchmarking.subjects import random_segment
 from tokenworlds.core.config import variant
 from tokenworlds.core.precision import Precision, computing, lack_of_bfloat16
@@ -57,10 +59,16 @@ LEARNERS = [(name, part) for name in RECIPES for part in load(name, "nano").reci
 def test_losses_and_gradients_are_nearly_those_of_float32(name: str, part: str) -> None:
     cases = Case(name, "float32"), Case(name, "bfloat16")
     exact, rough = (case.learners()[part] for case in cases)
-    expected, found = cases[0].update(exact), cases[1].update(rough)
+    draws = Draws()
+    with draws.written_down():
+        expected = cases[0].update(exact)
+    with draws.once_more():
+        found = cases[1].update(rough)
     assert {term for term in found if found[term].dtype != torch.float32} == set()
+    # On which side of the edge of PPO's clipping a step lies, where gradients end, digits decide.
+    clips = isinstance(cases[0].recipe.behaviour, PPO.Config) and part == "behaviour"
     for term in found:
-        if "/loss/" in term or term.endswith("gradient_norm"):
+        if "/loss/" in term or (term.endswith("gradient_norm") and not clips):
             close = pytest.approx(expected[term].item(), rel=0.05, abs=0.005)
             assert found[term].item() == close, term
     assert found != expected

@@ -45,7 +45,8 @@ def draw_index(
     total = reached[..., -1:]
     chance = torch.rand(total.shape, generator=generator, dtype=probs.dtype, device=probs.device)
     index = torch.searchsorted(reached, chance * total, right=True)
-    # Rounding may make the product equal the total; the last index is then meant.
+    # Rounding may make the product equal the total: the last index is then meant. So it is where
+    # odds are no numbers, of which the losses tell.
     return index.clamp_(max=probs.shape[-1] - 1).squeeze(-1)
 
 
