@@ -1,5 +1,6 @@
 """What learners compute, compiled by torch; where that cannot be, it runs as it is written."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
@@ -72,6 +73,8 @@ class Compiler:
         try:
             compiled = torch.compile(function, backend=self._kernels, dynamic=False)
             torch._dynamo.config.recompile_limit = SHAPES
+            # It would tell at length where a graph is broken in two, which is no news.
+            logging.getLogger("torch._dynamo").setLevel(logging.ERROR)
         except Exception as error:  # Torch refuses some systems, and releases of Python.
             self._give_up(error)
             return function
