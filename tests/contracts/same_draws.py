@@ -1,4 +1,4 @@
-"""Chance that falls alike twice: what is drawn from nearly the same odds is now and then another."""
+"""Chance that falls alike twice: from nearly the same odds another index is drawn now and then."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
