@@ -117,6 +117,7 @@ def test_a_rollout_lines_up_actions_with_what_came_of_them() -> None:
     agent = behaviour()
     start = torch.tensor([4, 0, 2])
     rollout = imagine(Chain(), agent, start, HORIZON, torch.Generator().manual_seed(0))
+    assert isinstance(rollout.feature, Tensor)
     assert rollout.feature.shape == (HORIZON + 1, 3, 5)
     room = rollout.feature.argmax(-1)
     assert torch.equal(room[0], start)

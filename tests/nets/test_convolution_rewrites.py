@@ -75,9 +75,13 @@ def test_a_part_of_a_map_is_normed_too() -> None:
 
 def test_norm_and_silu_keep_no_map_but_the_one_they_were_given() -> None:
     kept: list[int] = []
-    hooks = torch.autograd.graph.saved_tensors_hooks
+
+    def note(tensor: Tensor) -> Tensor:
+        kept.append(tensor.data_ptr())
+        return tensor
+
     maps = random_maps(torch.contiguous_format)
-    with hooks(lambda tensor: kept.append(tensor.data_ptr()) or tensor, lambda tensor: tensor):
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
         NormedSiLU(4, 8)(maps)
     assert sum(pointer == maps.data_ptr() for pointer in kept) == 1
     assert len(kept) == 5, "the map, weight, bias, means and deviations"
