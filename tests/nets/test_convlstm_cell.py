@@ -1,26 +1,30 @@
 """The cell against its equations written out, and how it begins."""
 
+import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from tokenworlds.nets.convlstm import ConvLSTMCell, ConvLSTMState
 
-CHANNELS, GRID = 3, (4, 2)
+CHANNELS = 3
+SHAPES = [((4, 2), 3), ((6, 6), 5)]
+"""Grids and kernels: one whose convolutions are plain, one where they go by frequencies."""
 
 
-def make_cell() -> ConvLSTMCell:
+def make_cell(grid: tuple[int, int] = (4, 2), kernel: int = 3) -> ConvLSTMCell:
     torch.manual_seed(0)
-    cell = ConvLSTMCell(5, CHANNELS, 3, GRID).double()
+    cell = ConvLSTMCell(5, CHANNELS, kernel, grid).double()
     with torch.no_grad():
         for parameter in cell.parameters():
             parameter.copy_(torch.randn_like(parameter))
     return cell
 
 
-def random_state(batch: int) -> ConvLSTMState:
-    shape = (batch, CHANNELS, *GRID)
-    return ConvLSTMState(*(torch.randn(shape, dtype=torch.float64) for _ in range(2)))
+def random_state(batch: int, grid: tuple[int, int] = (4, 2)) -> ConvLSTMState:
+    shape = (batch, CHANNELS, *grid)
+    hidden, cell = torch.randn(2, *shape, dtype=torch.float64)
+    return ConvLSTMState(hidden, cell)
 
 
 def normed(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -31,8 +35,8 @@ def normed(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def written_out(cell: ConvLSTMCell, x: Tensor, state: ConvLSTMState) -> ConvLSTMState:
-    read = functional.conv2d(x, cell.input.weight, padding=1)
-    recalled = functional.conv2d(state.hidden, cell.hidden.weight, padding=1)
+    read = functional.conv2d(x, cell.input.weight, padding="same")
+    recalled = functional.conv2d(state.hidden, cell.hidden.weight, padding="same")
     total = normed(read, cell.input_norm.weight, cell.input_norm.bias)
     total = total + normed(recalled, cell.hidden_norm.weight, cell.hidden_norm.bias)
     i, f, g, o = (total[:, at : at + CHANNELS] for at in range(0, 4 * CHANNELS, CHANNELS))
@@ -43,13 +47,29 @@ def written_out(cell: ConvLSTMCell, x: Tensor, state: ConvLSTMState) -> ConvLSTM
     return ConvLSTMState((o + w_o * after + b_o).sigmoid() * after.tanh(), after)
 
 
-@torch.no_grad()
-def test_a_step_is_as_the_equations_have_it() -> None:
-    cell, state = make_cell(), random_state(2)
-    x = torch.randn(2, 5, *GRID, dtype=torch.float64)
-    found, expected = cell.step(x, state), written_out(cell, x, state)
+@pytest.mark.parametrize(("grid", "kernel"), SHAPES)
+def test_steps_are_as_the_equations_have_them(grid: tuple[int, int], kernel: int) -> None:
+    cell, state = make_cell(grid, kernel), random_state(2, grid)
+    inputs = torch.randn(3, 2, 5, *grid, dtype=torch.float64)
+    found = expected = state
+    for x in inputs:
+        found, expected = cell.step(x, found), written_out(cell, x, expected)
     torch.testing.assert_close(found.hidden, expected.hidden)
     torch.testing.assert_close(found.cell, expected.cell)
+    ours, theirs = (
+        torch.autograd.grad((each.hidden * inputs[0, :, :3]).sum(), list(cell.parameters()))
+        for each in (found, expected)
+    )
+    torch.testing.assert_close(ours, theirs)
+
+
+@torch.no_grad()
+def test_a_carry_is_of_no_harm_when_weights_have_changed() -> None:
+    cell, x = make_cell(*SHAPES[1]), torch.randn(2, 5, 6, 6, dtype=torch.float64)
+    state = cell.step(x, cell.initial(2))
+    for parameter in cell.parameters():
+        parameter.mul_(1.5)
+    torch.testing.assert_close(cell.step(x, state).hidden, written_out(cell, x, state).hidden)
 
 
 def test_a_new_cell_has_normal_peepholes_and_small_biases() -> None:

@@ -26,6 +26,27 @@ def test_maps_of_any_shape_become_vectors(shape: tuple[int, int, int]) -> None:
     assert network.width == 7
 
 
+def test_a_map_is_read_as_the_layers_are_written() -> None:
+    torch.manual_seed(0)
+    network = GridNetwork.Config(filters=4, kernel=5, width=3).build(shape=(5, 6, 6))
+    seen = torch.randn(2, 5, 6, 6)
+    hidden: Tensor = seen
+    for layer in network.layers:
+        if isinstance(layer, nn.Conv2d):
+            hidden = functional.conv2d(hidden, layer.weight, padding=layer.padding)
+        elif isinstance(layer, nn.LayerNorm):
+            nn.init.normal_(layer.weight)
+            hidden = functional.layer_norm(hidden, (4, 6, 6), layer.weight, layer.bias)
+            hidden = functional.leaky_relu(hidden)
+    expected, found = network.output(hidden.flatten(1)), network(seen)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+    ours, theirs = (
+        torch.autograd.grad(each.square().sum(), list(network.parameters()))
+        for each in (found, expected)
+    )
+    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-4)
+
+
 @torch.no_grad()
 def test_on_one_site_all_layers_are_linear() -> None:
     torch.manual_seed(0)

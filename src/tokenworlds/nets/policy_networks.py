@@ -7,9 +7,11 @@ from typing import Protocol, runtime_checkable
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
+from tokenworlds.nets.map_convolution import MapConvolution
 
 Shape = tuple[int, int, int]
 
@@ -23,6 +25,17 @@ class PolicyNetwork(Protocol):
     def __call__(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
         """A vector for each map."""
         ...
+
+
+class MapNorm(nn.LayerNorm):
+    """A norm over the whole of a map, the channels of whose sites lie side by side."""
+
+    def forward(self, maps: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+        """A map that lies in memory as it did."""
+        scale, shift = (each.movedim(0, -1).contiguous() for each in (self.weight, self.bias))
+        sites = maps.movedim(1, -1)
+        normed = functional.layer_norm(sites, scale.shape, scale, shift, self.eps)
+        return normed.movedim(-1, 1)
 
 
 class GridNetwork(nn.Module, Component):
@@ -48,8 +61,8 @@ class GridNetwork(nn.Module, Component):
         filters = config.filters
         self.layers = nn.Sequential()
         for before, kernel in ((channels, 1), (filters, config.kernel)):
-            layer = nn.Conv2d(before, filters, kernel, padding=kernel // 2, bias=False)
-            self.layers.extend([layer, nn.LayerNorm([filters, *grid]), nn.LeakyReLU()])
+            layer = MapConvolution(before, filters, kernel)
+            self.layers.extend([layer, MapNorm([filters, *grid]), nn.LeakyReLU(inplace=True)])
         flat = filters * math.prod(grid)
         self.output = nn.Sequential(nn.Linear(flat, config.width), nn.LeakyReLU())
 

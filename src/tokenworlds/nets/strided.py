@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.nets.map_convolution import MapConvolution
 
 Field = Literal["wide", "patch"]
 """What a site knows of a frame: `wide`, most of it; `patch`, only the pixels it stands for."""
@@ -47,7 +48,7 @@ class StridedEncoder(nn.Module, Component):
         self.layers = nn.Sequential()
         for before, after in pairwise((channels, *config.filters)):
             layer = nn.Conv2d(before, after, config.kernel, 2, config.kernel // 2 - 1, bias=False)
-            self.layers.extend([layer, nn.BatchNorm2d(after), nn.LeakyReLU()])
+            self.layers.extend([layer, nn.BatchNorm2d(after), nn.LeakyReLU(inplace=True)])
         self.layers.extend(residual_blocks(config, normed=True))
         self.layers.append(nn.Conv2d(config.filters[-1], latent, 1, bias=not normed))
         if normed:
@@ -64,12 +65,12 @@ class StridedDecoder(nn.Module):
     def __init__(self, config: StridedEncoder.Config, *, channels: int, latent: int) -> None:
         super().__init__()
         widest, padding = config.filters[-1], config.kernel // 2 - 1
-        first = nn.Conv2d(latent, widest, config.reach, padding=config.reach // 2)
-        self.layers = nn.Sequential(first, nn.LeakyReLU())
+        first = MapConvolution(latent, widest, config.reach, bias=True)
+        self.layers = nn.Sequential(first, nn.LeakyReLU(inplace=True))
         self.layers.extend(residual_blocks(config, normed=False))
         for before, after in pairwise((*reversed(config.filters), channels)):
             layer = nn.ConvTranspose2d(before, after, config.kernel, 2, padding)
-            self.layers.extend([layer, nn.LeakyReLU()])
+            self.layers.extend([layer, nn.LeakyReLU(inplace=True)])
         self.layers.pop(-1)
 
     def forward(self, maps: Float[Tensor, "B D h w"]) -> Float[Tensor, "B C H W"]:
@@ -89,10 +90,10 @@ class ResidualBlock(nn.Module):
 
     def __init__(self, channels: int, reach: int, *, normed: bool) -> None:
         super().__init__()
-        near = nn.Conv2d(channels, channels, reach, padding=reach // 2, bias=not normed)
+        near = MapConvolution(channels, channels, reach, bias=not normed)
         single = nn.Conv2d(channels, channels, 1, bias=not normed)
         norms = [nn.BatchNorm2d(channels) if normed else nn.Identity() for _ in range(2)]
-        self.layers = nn.Sequential(near, norms[0], nn.ReLU(), single, norms[1])
+        self.layers = nn.Sequential(near, norms[0], nn.ReLU(inplace=True), single, norms[1])
 
     def forward(self, maps: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
         """A map of the same size."""
@@ -103,4 +104,4 @@ def residual_blocks(config: StridedEncoder.Config, *, normed: bool) -> Iterator[
     """Those of the narrowest map, each with its activation."""
     for _ in range(config.blocks):
         yield ResidualBlock(config.filters[-1], config.reach, normed=normed)
-        yield nn.LeakyReLU()
+        yield nn.LeakyReLU(inplace=True)

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.nets.convlstm import ConvLSTMCell, ConvLSTMState
+from tokenworlds.nets.map_convolution import beside
 
 ConvLSTMCarry = tuple[ConvLSTMState, ...]
 
@@ -51,7 +51,7 @@ class ConvLSTM(nn.Module, Component):
         y, action = x.split(self.planes, dim=1)
         states = []
         for cell, state in zip(self.stack(), carry, strict=True):
-            states.append(cell.step(torch.cat([y, action], 1), state))
+            states.append(cell.step(beside(y, action), state))
             y = states[-1].hidden
         return y, tuple(states)
 
@@ -62,7 +62,7 @@ class ConvLSTM(nn.Module, Component):
         y, action = x.split(self.planes, dim=2)
         states = []
         for cell, state in zip(self.stack(), carry, strict=True):
-            y, after = cell.scan(torch.cat([y, action], 2), reset, state)
+            y, after = cell.scan(beside(y, action), reset, state)
             states.append(after)
         return y, tuple(states)
 

@@ -13,6 +13,7 @@ from tokenworlds.core.errors import UserError
 from tokenworlds.core.protocols import Head, SequenceModel
 from tokenworlds.core.trees import where_rows
 from tokenworlds.core.types import Carry
+from tokenworlds.nets.map_convolution import beside
 
 CodeMap = Float[Tensor, "*rest C h w"]
 FeatureMap = Float[Tensor, "*rest D h w"]
@@ -53,8 +54,8 @@ class MapDynamics(nn.Module):
     ) -> tuple[FeatureMap, Carry]:
         """Take in the codes of a frame and what was done there; returns what heads read."""
         planes = self.planes(action)
-        y, carry = self.sequence.step(torch.cat([codes, planes], dim=-3), carry)
-        return torch.cat([y, planes], dim=-3), carry
+        y, carry = self.sequence.step(beside(codes, planes), carry)
+        return beside(y, planes), carry
 
     def scan(
         self,
@@ -65,8 +66,8 @@ class MapDynamics(nn.Module):
     ) -> tuple[FeatureMap, Carry]:
         """The same for all steps at once; what opens has no past."""
         planes = self.planes(action)
-        y, carry = self.sequence.scan(torch.cat([codes, planes], dim=-3), opens, carry)
-        return torch.cat([y, planes], dim=-3), carry
+        y, carry = self.sequence.scan(beside(codes, planes), opens, carry)
+        return beside(y, planes), carry
 
     def foresee(
         self,
@@ -87,7 +88,7 @@ class MapDynamics(nn.Module):
             carry = where_rows(opens[:, time], blank, carry)
             feature, carry = self.step(seen, action[:, time], carry)
             features.append(feature)
-        return torch.stack(features, dim=1)
+        return torch.stack([each.movedim(-3, -1) for each in features], dim=1).movedim(-1, -3)
 
     @torch.no_grad()
     def draw(self, feature: FeatureMap, generator: Generator | None) -> Tensor:
