@@ -4,14 +4,16 @@ Here only functions of these tests are compiled: torch stumbles over the checks 
 on in tests. Agents are compiled in `test_compiled_agents.py`, in a process without them.
 """
 
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Generator, Tensor, fx, nn
 
-from tokenworlds.training.compilation import Compiler
+from tokenworlds.training.compilation import CACHE, Compiler, own_cache
 
 CPU = torch.device("cpu")
 
@@ -117,3 +119,17 @@ def test_a_torch_that_compiles_nothing_is_no_obstacle(monkeypatch: pytest.Monkey
     with compiler.working():
         assert learn(net)[0] == expected[0]
     assert told == ["nothing is compiled from here on, for torch could not: not on this system"]
+
+
+def test_what_a_killed_process_left_behind_is_not_looked_at(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for place in ("", str(tmp_path)):
+        own_cache.cache_clear()
+        monkeypatch.setenv(CACHE, place)
+        if not place:
+            monkeypatch.delenv(CACHE)
+        folder = own_cache()
+        assert os.environ[CACHE] == (place or folder.name)
+        assert list(Path(folder.name).iterdir()) == []
+    own_cache.cache_clear()

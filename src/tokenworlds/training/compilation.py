@@ -1,8 +1,11 @@
 """What learners compute, compiled by torch; where that cannot be, it runs as it is written."""
 
 import logging
+import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, cast
 
 import torch
@@ -19,6 +22,7 @@ SHAPES = 64
 """How many shapes a function is compiled for, each for itself: were one for all, what it computes
 would depend on what was seen before, and a run that is taken up would not end like one that was
 never stopped."""
+CACHE = "TORCHINDUCTOR_CACHE_DIR"
 Lower = Callable[[fx.GraphModule, Sequence[Tensor]], Callable[..., Any]]
 """Kernels for a graph, as `torch.compile` asks a backend for them."""
 
@@ -111,6 +115,7 @@ class Compiler:
         from torch._functorch import config
         from torch._inductor.compile_fx import compile_fx
 
+        own_cache()
         patches = {"fallback_random": True, "triton.cudagraphs": self.device.type == "cuda"}
         with config.patch(force_non_lazy_backward_lowering=True):
             kernels = compile_fx(graph, list(inputs), config_patches=patches)
@@ -121,3 +126,15 @@ class Compiler:
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
             self._tell(f"nothing is compiled from here on, for torch could not: {reason}")
         self._given_up = True
+
+
+@cache
+def own_cache() -> "tempfile.TemporaryDirectory[str]":
+    """Where inductor keeps what it compiled, for this process alone unless the user has a place.
+
+    A process that is killed while it compiles leaves files that cannot be loaded: the next one to
+    find them would go on without being compiled, and not end with the same bits.
+    """
+    folder = tempfile.TemporaryDirectory(prefix="tokenworlds-compiled-")
+    os.environ.setdefault(CACHE, folder.name)
+    return folder
