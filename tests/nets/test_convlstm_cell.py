@@ -5,11 +5,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from tokenworlds.nets import map_convolution
 from tokenworlds.nets.convlstm import ConvLSTMCell, ConvLSTMState
 
 CHANNELS = 3
 SHAPES = [((4, 2), 3), ((6, 6), 5)]
-"""Grids and kernels: one whose convolutions are plain, one where they go by frequencies."""
+
+
+@pytest.fixture(params=[0.0, 1e6], ids=["by frequencies", "plainly"], autouse=True)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways of convolving maps."""
+    monkeypatch.setattr(map_convolution, "WORTHWHILE", request.param)
 
 
 def make_cell(grid: tuple[int, int] = (4, 2), kernel: int = 3) -> ConvLSTMCell:

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tokenworlds.core.errors import UserError
+from tokenworlds.nets import map_convolution
 from tokenworlds.nets.policy_networks import FrameNetwork, GridNetwork
 
 
@@ -26,7 +27,8 @@ def test_maps_of_any_shape_become_vectors(shape: tuple[int, int, int]) -> None:
     assert network.width == 7
 
 
-def test_a_map_is_read_as_the_layers_are_written() -> None:
+def test_a_map_is_read_as_the_layers_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(map_convolution, "WORTHWHILE", 0.0)
     torch.manual_seed(0)
     network = GridNetwork.Config(filters=4, kernel=5, width=3).build(shape=(5, 6, 6))
     seen = torch.randn(2, 5, 6, 6)

@@ -2,9 +2,10 @@
 
 A convolution is a product at each frequency of maps that are padded by the reach of the kernel, so
 that nothing wraps around. On 6x6 sites with a kernel of 5x5 that takes a sixth of the products.
+It pays for maps of many channels: the way to the frequencies and back has its price.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
@@ -41,11 +42,12 @@ class Waves:
     count: int
 
 
-def frequencies(grid: Grid, kernel: int) -> list[Grid]:
+@cache
+def frequencies(grid: Grid, kernel: int) -> tuple[Grid, ...]:
     """One of each pair that real maps cannot tell apart."""
     height, width = padded(grid, kernel)
     places = product(range(height), range(width))
-    return [at for at in places if at <= (-at[0] % height, -at[1] % width)]
+    return tuple(at for at in places if at <= (-at[0] % height, -at[1] % width))
 
 
 def padded(grid: Grid, kernel: int) -> Grid:
@@ -76,7 +78,7 @@ def waves(grid: Grid, kernel: int, dtype: torch.dtype, device: torch.device) -> 
     )
 
 
-def angles(found: list[Grid], size: Grid, places: Grid, origin: int) -> Float[Tensor, "F S"]:
+def angles(found: Sequence[Grid], size: Grid, places: Grid, origin: int) -> Float[Tensor, "F S"]:
     """The angle of each frequency at each place, in double precision."""
     rows, columns = (torch.arange(n, dtype=torch.float64) - origin for n in places)
     turns = [
@@ -188,7 +190,8 @@ class MapConvolution(nn.Conv2d):
     def prepare(self, grid: Grid) -> Convolve:
         """The convolution with the present weights, for many uses on maps of this size."""
         kernel, weight = self.kernel_size[0], self.weight
-        if not (pays(grid, kernel) and computes_plainly(weight)):
+        sizes = (grid, kernel, self.in_channels, self.out_channels)
+        if not (pays(*sizes) and computes_plainly(weight)):
             return super().forward
         at, ledger = waves(grid, kernel, weight.dtype, weight.device), Ledger()
         spectrum = cast(Tensor, Transform.apply(weight, at, ledger))  # type: ignore[no-untyped-call]
@@ -205,11 +208,12 @@ def computes_plainly(weight: Tensor) -> bool:
     return eager_on_cpu(weight) and not torch.is_autocast_enabled("cpu")
 
 
-@cache
-def pays(grid: Grid, kernel: int) -> bool:
-    """Whether complex products at all frequencies are few beside those of taps and sites."""
-    plain = prod(meetings(length, kernel) for length in grid)
-    return 4 * len(frequencies(grid, kernel)) * WORTHWHILE < plain
+def pays(grid: Grid, kernel: int, inputs: int, outputs: int) -> bool:
+    """Whether products at all frequencies, and on the way there and back, are few enough."""
+    sites, parts = grid[0] * grid[1], 2 * len(frequencies(grid, kernel))
+    plain = inputs * outputs * prod(meetings(length, kernel) for length in grid)
+    detour = parts * (2 * inputs * outputs + 2 * sites * inputs + sites * outputs)
+    return WORTHWHILE * detour < plain
 
 
 def meetings(length: int, kernel: int) -> int:
