@@ -53,12 +53,13 @@ def test_maps_that_are_not_learnt_through_have_no_gradient() -> None:
 
 
 def test_the_detour_is_made_where_products_are_saved() -> None:
-    assert pays(*WIDE, 128, 512)
-    assert pays(*NARROW, 256, 256)
-    assert not pays(*NARROW, 8, 8)
-    assert not pays((36, 1), 5, 128, 512)
-    assert not pays((1, 1), 5, 512, 512)
-    assert not pays((6, 6), 1, 512, 512)
+    assert pays(*WIDE, 128, 512, number=16)
+    assert pays(*NARROW, 256, 256, number=256)
+    assert not pays(*NARROW, 256, 256, number=1)
+    assert not pays(*NARROW, 8, 8, number=256)
+    assert not pays((36, 1), 5, 128, 512, number=256)
+    assert not pays((1, 1), 5, 512, 512, number=256)
+    assert not pays((6, 6), 1, 512, 512, number=256)
 
 
 def test_maps_are_laid_beside_each_other() -> None:

@@ -27,6 +27,7 @@ Convolved = Float[Tensor, "B D H W"]
 Convolve = Callable[[Maps], Convolved]
 Spectrum = Float[Tensor, "two F C D"]
 """Of the kernels: the real parts, then the imaginary ones."""
+MANY = 2**20
 WORTHWHILE = 2.0
 """How many times as many products a plain convolution must take for the detour to pay."""
 
@@ -187,11 +188,11 @@ class MapConvolution(nn.Conv2d):
     def __init__(self, inputs: int, outputs: int, kernel: int, *, bias: bool = False) -> None:
         super().__init__(inputs, outputs, kernel, padding=kernel // 2, bias=bias)
 
-    def prepare(self, grid: Grid) -> Convolve:
-        """The convolution with the present weights, for many uses on maps of this size."""
+    def prepare(self, grid: Grid, number: int = MANY) -> Convolve:
+        """The convolution with the present weights, for so many maps of this size."""
         kernel, weight = self.kernel_size[0], self.weight
         sizes = (grid, kernel, self.in_channels, self.out_channels)
-        if not (pays(*sizes) and computes_plainly(weight)):
+        if not (pays(*sizes, number) and computes_plainly(weight)):
             return super().forward
         at, ledger = waves(grid, kernel, weight.dtype, weight.device), Ledger()
         spectrum = cast(Tensor, Transform.apply(weight, at, ledger))  # type: ignore[no-untyped-call]
@@ -199,8 +200,8 @@ class MapConvolution(nn.Conv2d):
 
     def forward(self, maps: Maps) -> Convolved:
         """One use."""
-        _, _, height, width = maps.shape
-        return self.prepare((height, width))(maps)
+        number, _, height, width = maps.shape
+        return self.prepare((height, width), number)(maps)
 
 
 def computes_plainly(weight: Tensor) -> bool:
@@ -208,12 +209,16 @@ def computes_plainly(weight: Tensor) -> bool:
     return eager_on_cpu(weight) and not torch.is_autocast_enabled("cpu")
 
 
-def pays(grid: Grid, kernel: int, inputs: int, outputs: int) -> bool:
-    """Whether products at all frequencies, and on the way there and back, are few enough."""
+def pays(grid: Grid, kernel: int, inputs: int, outputs: int, number: int) -> bool:
+    """Whether products at all frequencies, and on the way there and back, are few enough for this
+    number of maps, which share the way of the kernels."""
+    if number == 0:
+        return False
     sites, parts = grid[0] * grid[1], 2 * len(frequencies(grid, kernel))
     plain = inputs * outputs * prod(meetings(length, kernel) for length in grid)
     detour = parts * (2 * inputs * outputs + 2 * sites * inputs + sites * outputs)
-    return WORTHWHILE * detour < plain
+    kernels = parts * kernel**2 * inputs * outputs
+    return WORTHWHILE * (detour + kernels / number) < plain
 
 
 def meetings(length: int, kernel: int) -> int:
