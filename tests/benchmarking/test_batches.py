@@ -52,7 +52,13 @@ def test_the_largest_part_within_the_time_is_taken() -> None:
 def test_a_cost_that_does_not_grow_is_found_out_from_more_rows() -> None:
     work = Work((1.0, 0.1), 0.0, None)
     assert fit_rows(64, 10.0, work.probe) == 64
-    assert work.tried == [1, 8, 32]
+    assert work.tried == [1, 8]
+
+
+def test_two_rows_at_least_tell_what_grows() -> None:
+    work = Work((30.0, 20.0), 0.001, 20.0)
+    assert fit_rows(64, 10.0, work.probe) == 2
+    assert fit_rows(64, 10.0, Work((30.0, 20.0), 6.0, 20.0).probe) == 1
 
 
 def test_no_more_than_half_of_the_memory_is_taken() -> None:
@@ -62,7 +68,7 @@ def test_no_more_than_half_of_the_memory_is_taken() -> None:
 
 
 def test_work_that_never_fits_is_measured_at_the_least() -> None:
-    assert fit_rows(64, 10.0, Work((0.0, 30.0), 0.0, None).probe) == 1
+    assert fit_rows(64, 10.0, Work((0.0, 30.0), 0.0, None).probe) == 2
     assert fit_rows(64, 10.0, Work((0.0, 0.1), 30.0, 20.0).probe) == 1
 
 

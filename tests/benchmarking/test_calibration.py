@@ -12,6 +12,7 @@ from tokenworlds.benchmarking.calibration import (
     Calibration,
     Workload,
     calibrate,
+    join,
 )
 from tokenworlds.benchmarking.flops import Flops, count_flops
 
@@ -51,3 +52,13 @@ def test_a_cal_is_the_median_of_five_after_a_first_that_does_not_count(
     # The sums are 5, 5, 6, 7 and 9.5.
     reached = {"matmul": MATMUL_FLOPS / 4.0, "convolution": CONVOLUTION_FLOPS / 2.0}
     assert calibrate(clock) == Calibration(seconds=6.0, spread=1 / 6, **reached)
+
+
+def test_a_machine_that_slows_down_is_taken_at_its_mean() -> None:
+    before = Calibration(seconds=0.4, spread=0.01, matmul=100.0, convolution=50.0)
+    after = Calibration(seconds=0.6, spread=0.02, matmul=50.0, convolution=50.0)
+    joined = join(before, after)
+    assert joined.seconds == pytest.approx(0.5)
+    assert joined.spread == pytest.approx(0.2)
+    assert joined.matmul == pytest.approx(200 / 3), "as much is computed at either pace"
+    assert joined.convolution == pytest.approx(50.0)

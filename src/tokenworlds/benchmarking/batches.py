@@ -1,9 +1,10 @@
 """How much of a batch is measured: as much as fits into the time and the memory there is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from tokenworlds.benchmarking.extrapolation import Line, line_through
 from tokenworlds.benchmarking.memory import Memory
 from tokenworlds.core.errors import UserError
 
@@ -18,11 +19,6 @@ class Probe:
     rows: int
     seconds: float
     memory: Memory
-
-    def allows(self, rows: int, seconds: float) -> bool:
-        """Whether more rows stay within time and memory: at worst both grow as the rows do."""
-        factor = rows / self.rows
-        return self.seconds * factor <= seconds and self.memory.allows(factor)
 
 
 def read_fraction(text: str) -> Fraction | None:
@@ -51,14 +47,32 @@ def ladder(full: int) -> list[int]:
 def fit_rows(full: int, seconds: float, probe: Callable[[int], Probe]) -> int:
     """The largest of a batch and its halves that is predicted to stay within time and memory.
 
-    Each prediction is made from fewer rows; the smallest is taken whatever it takes.
+    The smallest is taken whatever it takes, and the next one if there is memory for it: it takes
+    two to tell what grows with the rows.
     """
-    rungs = ladder(full)
+    rungs, seen = ladder(full), list[Probe]()
     rows = rungs[0]
     while rows < full:
-        found = probe(rows)
-        larger = max((more for more in rungs if found.allows(more, seconds)), default=rows)
-        if larger <= rows:
+        seen.append(probe(rows))
+        larger = [more for more in rungs if more > rows and fits(seen[-2:], more, seconds)]
+        if not larger and len(seen) == 1 and has_memory(seen[0], rungs[1]):
+            larger = [rungs[1]]
+        if not larger:
             return rows
-        rows = larger
+        rows = larger[-1]
     return rows
+
+
+def fits(seen: Sequence[Probe], rows: int, seconds: float) -> bool:
+    """Whether more rows stay within time and memory: time grows along the line through two probes,
+    after one as the rows do, which memory does at worst."""
+    last = seen[-1]
+    line = Line(0.0, last.seconds / last.rows)
+    if len(seen) > 1:
+        line = line_through((seen[0].rows, last.rows), (seen[0].seconds, last.seconds))
+    return line.at(rows) <= seconds and has_memory(last, rows)
+
+
+def has_memory(seen: Probe, rows: int) -> bool:
+    """Whether there is memory enough for more rows."""
+    return seen.memory.allows(rows / seen.rows)

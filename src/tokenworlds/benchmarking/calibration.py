@@ -36,6 +36,22 @@ class Calibration:
     convolution: float
 
 
+def join(before: Calibration, after: Calibration) -> Calibration:
+    """Of what was computed between the two: a machine that others share is now fast, now slow.
+
+    How far the two are apart is part of the spread.
+    """
+    both = (before, after)
+    seconds = statistics.mean(each.seconds for each in both)
+    apart = abs(after.seconds - before.seconds) / 2 / seconds
+    return Calibration(
+        seconds=seconds,
+        spread=max(apart, *(each.spread for each in both)),
+        matmul=statistics.harmonic_mean([each.matmul for each in both]),
+        convolution=statistics.harmonic_mean([each.convolution for each in both]),
+    )
+
+
 class Workload:
     """The tensors that are computed with."""
 

@@ -1,4 +1,4 @@
-"""One figure: a piece of work measured, with the calibration that was timed right before it."""
+"""One figure: a piece of work measured, with the calibration timed right before and after it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from functools import partial
 from time import perf_counter
 
 from tokenworlds.benchmarking.batches import Probe, fit_rows, ladder, share_of
-from tokenworlds.benchmarking.calibration import Calibration, calibrate
+from tokenworlds.benchmarking.calibration import Calibration, calibrate, join
 from tokenworlds.benchmarking.extrapolation import Sample, extrapolate, parts_of
 from tokenworlds.benchmarking.flops import count_flops
 from tokenworlds.benchmarking.memory import watch
@@ -99,8 +99,9 @@ def take_figure(
     parts = parts_of(rows, subject.rows)
     acts = [subject.prepare(part) for part in parts]
     seen = [watch(partial(count_flops, act)) for act in acts]
-    calibration = calibrate(clock)
+    before = calibrate(clock)
     timings = measure(acts, seconds, clock)
+    calibration = join(before, calibrate(clock))
     samples = [
         Sample(part, *once, timing) for part, once, timing in zip(parts, seen, timings, strict=True)
     ]

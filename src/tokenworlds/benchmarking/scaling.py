@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from tokenworlds.benchmarking.axes import AXES, Axis, base_of, path_of
-from tokenworlds.benchmarking.calibration import calibrate
+from tokenworlds.benchmarking.calibration import calibrate, join
 from tokenworlds.benchmarking.documents import Circumstances
 from tokenworlds.benchmarking.flops import count_flops
 from tokenworlds.benchmarking.growth import Curve, Omission, Point, Take, Update, trace_curve
@@ -92,8 +92,9 @@ def measure_update(
     # The first update makes the optimiser's averages, which later ones find.
     act()
     flops, memory = watch(partial(count_flops, act))
-    calibration = calibrate()
+    before = calibrate()
     (timing,) = measure([act], seconds)
+    calibration = join(before, calibrate())
     world: Any = player.world
     return Update(
         batch=subject.rows,
