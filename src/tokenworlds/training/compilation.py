@@ -1,11 +1,12 @@
 """What learners compute, compiled by torch; where that cannot be, it runs as it is written."""
 
+import atexit
 import logging
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from typing import Any, cast
 
 import torch
@@ -43,6 +44,7 @@ class Compiler:
         self._lower = lower or self._inductor
         self._at_work = False
         self._given_up = False
+        own_cache()  # Before torch chooses a place, which it does when it first compiles.
 
     @contextmanager
     def working(self, precision: Precision = "float32") -> Iterator[None]:
@@ -115,7 +117,6 @@ class Compiler:
         from torch._functorch import config
         from torch._inductor.compile_fx import compile_fx
 
-        own_cache()
         patches = {"fallback_random": True, "triton.cudagraphs": self.device.type == "cuda"}
         with config.patch(force_non_lazy_backward_lowering=True):
             kernels = compile_fx(graph, list(inputs), config_patches=patches)
@@ -128,13 +129,13 @@ class Compiler:
         self._given_up = True
 
 
-@cache
-def own_cache() -> "tempfile.TemporaryDirectory[str]":
+def own_cache() -> str:
     """Where inductor keeps what it compiled, for this process alone unless the user has a place.
 
     A process that is killed while it compiles leaves files that cannot be loaded: the next one to
     find them would go on without being compiled, and not end with the same bits.
     """
-    folder = tempfile.TemporaryDirectory(prefix="tokenworlds-compiled-")
-    os.environ.setdefault(CACHE, folder.name)
-    return folder
+    if CACHE not in os.environ:
+        os.environ[CACHE] = tempfile.mkdtemp(prefix="tokenworlds-compiled-")
+        atexit.register(shutil.rmtree, os.environ[CACHE], ignore_errors=True)
+    return os.environ[CACHE]
