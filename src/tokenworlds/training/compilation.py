@@ -44,7 +44,7 @@ class Compiler:
         self._lower = lower or self._inductor
         self._at_work = False
         self._given_up = False
-        own_cache()  # Before torch chooses a place, which it does when first asked to compile.
+        own_cache()  # Before torch chooses a place, which it does when it first compiles.
 
     @contextmanager
     def working(self, precision: Precision = "float32") -> Iterator[None]:
