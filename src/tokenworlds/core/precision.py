@@ -30,9 +30,14 @@ def full_precision(like: Tensor) -> torch.autocast:
     return torch.autocast(like.device.type, enabled=False)
 
 
+def widest(dtype: torch.dtype) -> torch.dtype:
+    """At least single precision."""
+    return torch.promote_types(dtype, torch.float32)
+
+
 def widen(x: Shaped[Tensor, "*rest"]) -> Shaped[Tensor, "*rest"]:
     """The same numbers in at least single precision."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))
+    return x.to(widest(x.dtype))
 
 
 def best_precision(device: str) -> Precision:

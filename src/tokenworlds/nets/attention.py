@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tokenworlds.nets.dropped_attention import attend_with_dropout
-from tokenworlds.nets.eager import eager_on_cpu
+from tokenworlds.nets.eager import plain_on_cpu
 from tokenworlds.nets.rings import Landing, Sight
 from tokenworlds.nets.rotary import Rotation
 
@@ -90,7 +90,7 @@ class Attention(nn.Module):
     def _drops(self, joint: Tensor) -> bool:
         """Whether dropout is to be had that is faster than torch's."""
         wanted = self.training and self.dropout > 0.0
-        return wanted and eager_on_cpu(joint) and not torch.is_autocast_enabled("cpu")
+        return wanted and plain_on_cpu(joint)
 
     def _finish(self, seen: Steps) -> Float[Tensor, "B T D"]:
         return cast(Tensor, self.output(rearrange(seen, "b t h p -> b t (h p)")))

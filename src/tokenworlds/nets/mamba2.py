@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 from torch.nn import functional
 
+from tokenworlds.core.precision import widen, widest
 from tokenworlds.nets.causal_convolution import CausalConvolution
 from tokenworlds.nets.norms import RMSNorm
 
@@ -67,16 +68,6 @@ def split_chunks(
     if count * length != steps:
         x = functional.pad(x, (0, 0) * (x.dim() - 2) + (0, count * length - steps))
     return rearrange(x, "b (c t) ... -> b c t ...", c=count)
-
-
-def widest(dtype: torch.dtype) -> torch.dtype:
-    """At least single precision: decays and states need the digits."""
-    return torch.promote_types(dtype, torch.float32)
-
-
-def widen(x: Shaped[Tensor, "*rest"]) -> Shaped[Tensor, "*rest"]:
-    """The same numbers in at least single precision."""
-    return x.to(widest(x.dtype))
 
 
 def remaining(log_decay: Float[Tensor, "*rest length"]) -> Float[Tensor, "*rest length length"]:

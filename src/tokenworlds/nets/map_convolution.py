@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from tokenworlds.nets.eager import eager_on_cpu
+from tokenworlds.nets.eager import plain_on_cpu
 
 Grid = tuple[int, int]
 Maps = Float[Tensor, "B C H W"]
@@ -192,7 +192,7 @@ class MapConvolution(nn.Conv2d):
         """The convolution with the present weights, for so many maps of this size."""
         kernel, weight = self.kernel_size[0], self.weight
         sizes = (grid, kernel, self.in_channels, self.out_channels)
-        if not (pays(*sizes, number) and computes_plainly(weight)):
+        if not (pays(*sizes, number) and plain_on_cpu(weight)):
             return super().forward
         at, ledger = waves(grid, kernel, weight.dtype, weight.device), Ledger()
         spectrum = cast(Tensor, Transform.apply(weight, at, ledger))  # type: ignore[no-untyped-call]
@@ -202,11 +202,6 @@ class MapConvolution(nn.Conv2d):
         """One use."""
         number, _, height, width = maps.shape
         return self.prepare((height, width), number)(maps)
-
-
-def computes_plainly(weight: Tensor) -> bool:
-    """Whether nothing but torch's own kernels for CPUs, in the weights' precision, is at work."""
-    return eager_on_cpu(weight) and not torch.is_autocast_enabled("cpu")
 
 
 def pays(grid: Grid, kernel: int, inputs: int, outputs: int, number: int) -> bool:

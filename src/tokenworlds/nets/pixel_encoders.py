@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.types import FrameShape
+from tokenworlds.nets.map_layout import convolve
 from tokenworlds.nets.residual import FrameEncoder, halved
 
 
@@ -45,7 +46,7 @@ class PoolingEncoder(nn.Module, Component):
 
     def forward(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
         """The frames are read in [-1, 1]."""
-        maps: Tensor = self.layers(2 * frames - 1)
+        maps = convolve(self.layers, 2 * frames - 1)
         return rearrange(maps, "b c h w -> b (c h w)")
 
 

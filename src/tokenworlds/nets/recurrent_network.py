@@ -11,9 +11,6 @@ from tokenworlds.core.precision import full_precision, widen
 from tokenworlds.core.trees import where_rows
 from tokenworlds.nets.pixel_encoders import PixelEncoder
 
-PIECE = 256
-"""Frames that are encoded at a time: few calls, and memory that does not grow with the footage."""
-
 
 @dataclass(frozen=True, slots=True)
 class Memory:
@@ -83,8 +80,7 @@ class RecurrentNetwork(nn.Module):
     def read(self, footage: Footage) -> tuple[Float[Tensor, "T B D"], Memory]:
         """See all of it from the beginning; returns what was hidden after each frame."""
         batch, steps = footage.first.shape
-        frames = rearrange(footage.frame, "b t c h w -> (t b) c h w").split(PIECE)
-        features = torch.cat([self._look(piece) for piece in frames])
+        features = self._look(rearrange(footage.frame, "b t c h w -> (t b) c h w"))
         memory = blank = self.initial(batch)
         hidden = []
         for step, feature in enumerate(features.chunk(steps)):

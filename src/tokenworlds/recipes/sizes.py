@@ -58,7 +58,7 @@ NANO_CATEGORICAL: Mapping[str, Any] = {
     "steps": 14_000,
     "learning.world.optimiser.rates": {"tokenizer": 2e-3},
 }
-# Nothing is forgiven a frame because others are wrong: so forgiven, DRAMA's shape ended at 0.68.
+# Nothing is forgiven a frame because others are wrong: a run of DRAMA's shape that did fell short.
 NANO_MAMBA: Mapping[str, Any] = {"world.prior.free_bits_over": "frame"}
 # Pixels without bounds lose the small things of a game, and so do norms over few frames.
 NANO_STORM: Mapping[str, Any] = {
