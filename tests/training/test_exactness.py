@@ -1,6 +1,7 @@
 """A run is a function of its description: killed or repeated, it ends with the same bits."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -114,9 +115,11 @@ def age(steps: int, recipe: str) -> int:
     return steps + EPOCH if in_epochs(recipe) else steps
 
 
-def finish(words: list[str]) -> None:
-    done = subprocess.run(words, capture_output=True, text=True, timeout=600, env=plain())
+def finish(words: list[str]) -> str:
+    """Run a command to its end; returns what it told."""
+    done = subprocess.run(words, capture_output=True, text=True, timeout=1200, env=plain())
     assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout + done.stderr
 
 
 def plain() -> Mapping[str, str]:
@@ -166,6 +169,19 @@ def test_killed_runs_end_with_the_same_bits(
     end = age(steps, recipe)
     assert final_weights(killed, end) == final_weights(straight, end)
     assert returns(killed) == returns(straight)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch compiles with a C++ compiler")
+def test_killed_compiled_runs_end_with_the_same_bits(tmp_path: Path) -> None:
+    straight, killed = (training(tmp_path / name, "catch", 120, "step-vq-m") for name in "sk")
+    told = finish([*straight, "--compile"])
+    assert "nothing is compiled" not in told
+    kill_after([*killed, "--compile"], 5)
+    told = finish(command("resume", str(tmp_path / "k")))
+    assert "nothing is compiled" not in told
+    assert final_weights(tmp_path / "k", 120) == final_weights(tmp_path / "s", 120)
+    assert returns(tmp_path / "k") == returns(tmp_path / "s")
 
 
 def returns(run: Path) -> str:

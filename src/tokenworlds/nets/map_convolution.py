@@ -112,11 +112,11 @@ def analyse(maps: Float[Tensor, "S B C"], at: Waves) -> Float[Tensor, "two F par
     return (at.read @ maps.flatten(1)).view(2, at.count, -1, maps.shape[-1])
 
 
-def multiply(read: Tensor, spectrum: Spectrum, at: Waves) -> Float[Tensor, "S B D"]:
-    """The maps that are written at all frequencies."""
+def multiply(read: Tensor, spectrum: Spectrum, at: Waves) -> Float[Tensor, "B S D"]:
+    """The maps that are written at all frequencies, map by map."""
     found = torch.bmm(read[0], spectrum[0]).baddbmm_(read[1], spectrum[1])
-    rows, outputs = read.shape[2] // 2, spectrum.shape[-1]
-    return (at.write @ found.view(2 * at.count, -1)).view(-1, rows, outputs)
+    maps = rearrange(found, "f (part b) d -> b (f part) d", part=2)
+    return torch.bmm(at.write.expand(len(maps), -1, -1), maps)
 
 
 class Transform(Function):
@@ -134,12 +134,12 @@ class Transform(Function):
     def backward(ctx: Any, nothing: None) -> tuple[Tensor, None, None]:
         """Products of what was read and what was wanted, back to taps."""
         read, wanted = ctx.ledger.close()
-        # With outputs first the taps come out as the weights lie, but for one exchange.
+        # With outputs first the taps come out as the weights lie.
         spectrum = wanted.new_empty(2, *wanted.shape[:2], read.shape[-1])
         for part, out in zip(read, spectrum, strict=True):
             torch.bmm(wanted, part, out=out)
-        taps = ctx.at.taps.t() @ spectrum.view(2 * ctx.at.count, -1)
-        return taps.t().contiguous().view(ctx.shape), None, None
+        taps = spectrum.view(2 * ctx.at.count, -1).t() @ ctx.at.taps
+        return taps.view(ctx.shape), None, None
 
 
 class Multiply(Function):
@@ -148,7 +148,7 @@ class Multiply(Function):
     @staticmethod
     def forward(
         ctx: Any, maps: Float[Tensor, "S B C"], spectrum: Spectrum, at: Waves, ledger: Ledger
-    ) -> Float[Tensor, "S B D"]:
+    ) -> Float[Tensor, "B S D"]:
         """The convolved maps."""
         read = analyse(maps, at)
         ctx.save_for_backward(read, spectrum)
@@ -161,13 +161,14 @@ class Multiply(Function):
         """The gradient of the maps."""
         read, spectrum = ctx.saved_tensors
         at = ctx.at
-        found = (at.write.t() @ wanted.flatten(1)).view(at.count, -1, wanted.shape[-1])
+        by_site = rearrange(wanted, "b s d -> s (b d)")
+        found = (at.write.t() @ by_site).view(at.count, -1, wanted.shape[-1])
         ctx.ledger.append((read, found))
         if not ctx.needs_input_grad[0]:
             return None, None, None, None
         back = torch.stack([torch.bmm(found, part.transpose(1, 2)) for part in spectrum])
-        maps = (at.read.t() @ back.view(4 * at.count, -1)).view(*wanted.shape[:2], -1)
-        return maps, None, None, None
+        maps = at.read.t() @ back.view(4 * at.count, -1)
+        return maps.view(-1, len(wanted), back.shape[-1]), None, None, None
 
 
 def convolve(
@@ -177,8 +178,7 @@ def convolve(
     height = maps.shape[2]
     sites = rearrange(maps, "b c h w -> (h w) b c").contiguous()
     found = cast(Tensor, Multiply.apply(sites, spectrum, at, ledger))  # type: ignore[no-untyped-call]
-    rows = found.transpose(0, 1)
-    rows = rows.contiguous() if bias is None else rows + bias
+    rows = found if bias is None else found + bias
     return rearrange(rows, "b (h w) d -> b d h w", h=height)
 
 

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.nets.batch_normed import BatchNormed
 from tokenworlds.nets.map_convolution import MapConvolution
 
 Field = Literal["wide", "patch"]
@@ -48,7 +49,7 @@ class StridedEncoder(nn.Module, Component):
         self.layers = nn.Sequential()
         for before, after in pairwise((channels, *config.filters)):
             layer = nn.Conv2d(before, after, config.kernel, 2, config.kernel // 2 - 1, bias=False)
-            self.layers.extend([layer, nn.BatchNorm2d(after), nn.LeakyReLU(inplace=True)])
+            self.layers.append(BatchNormed(layer, nn.LeakyReLU(inplace=True)))
         self.layers.extend(residual_blocks(config, normed=True))
         self.layers.append(nn.Conv2d(config.filters[-1], latent, 1, bias=not normed))
         if normed:
