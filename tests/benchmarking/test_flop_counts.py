@@ -36,6 +36,11 @@ def test_attention_is_two_products_forward_and_five_backward() -> None:
     assert count_flops(lambda: attend(x).sum().backward()) == Flops(7 * product, 0.0)
 
 
+def test_products_that_are_added_in_place_count() -> None:
+    left, right, total = torch.randn(3, 4, 5), torch.randn(3, 5, 6), torch.zeros(3, 4, 6)
+    assert count_flops(lambda: total.baddbmm_(left, right)) == Flops(2.0 * 3 * 4 * 5 * 6, 0.0)
+
+
 def test_what_goes_by_elements_is_not_counted() -> None:
     x = torch.randn(100)
     assert count_flops(lambda: (x * x + x).exp().sum()) == Flops(0.0, 0.0)

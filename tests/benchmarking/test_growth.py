@@ -1,13 +1,23 @@
 """Curves are measured as far as they fit, and the power that they follow is found."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from measured_curves import update
 
 from tokenworlds.benchmarking import growth
 from tokenworlds.benchmarking.axes import AXES, Axis, base_of, path_of, read_at, values_of
-from tokenworlds.benchmarking.growth import Growth, Omission, Point, Take, Update, trace_curve
+from tokenworlds.benchmarking.growth import (
+    Growth,
+    Omission,
+    Point,
+    Take,
+    Update,
+    change,
+    trace_curve,
+    try_value,
+)
 from tokenworlds.core.errors import UserError
 from tokenworlds.recipes.catalogue import load
 from tokenworlds.training.recipe import Recipe
@@ -41,6 +51,20 @@ def test_an_axis_is_found_where_a_recipe_keeps_it(
 def test_an_axis_that_a_recipe_does_not_have_is_not_found() -> None:
     assert path_of(BY_NAME["codes"], load("swm-continuous", "paper").recipe) is None
     assert path_of(BY_NAME["batch"], load("ppo", "paper").recipe) is None
+
+
+def test_who_learns_from_real_steps_has_a_horizon_in_name_only() -> None:
+    assert {path_of(axis, load("ppo", "paper").recipe) for axis in AXES} == {None}
+
+
+def test_a_value_that_a_part_refuses_is_left_out() -> None:
+    recipe = load("swm", "paper").recipe
+    found = try_value(0, partial(change, recipe, "world.frames", 0), "world", [], unreachable)
+    assert found == Omission(0, "frames takes 1 or more, not 0")
+
+
+def unreachable(recipe: Recipe, learner: str) -> Update:
+    raise AssertionError(learner)
 
 
 def test_the_base_is_small_and_never_larger_than_the_recipe() -> None:

@@ -31,7 +31,12 @@ class Draws:
     def once_more(self) -> Iterator[None]:
         """As they were written down, all of them."""
         left = iter(self.drawn)
+
+        def repeat(reached: Tensor, chance: Tensor, right: bool) -> Tensor:
+            assert (reached.dtype, chance.dtype) == (torch.float32,) * 2, "odds in few digits"
+            return next(left).clone()
+
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(torch, "searchsorted", lambda *odds, right: next(left).clone())
+            patch.setattr(torch, "searchsorted", repeat)
             yield
         assert not list(left), "fewer were drawn"

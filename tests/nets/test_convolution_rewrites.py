@@ -117,5 +117,7 @@ def test_maps_are_convolved_in_pieces_as_they_are_all_at_once() -> None:
     layers.register_forward_hook(lambda module, given, drawn: sizes.append(len(drawn)))
     maps = torch.randn(PIECE + 3, 3, 5, 5)
     with torch.no_grad():
-        torch.testing.assert_close(convolve(layers, maps), layers(maps), rtol=1e-5, atol=1e-5)
-    assert sizes == [PIECE, 3, PIECE + 3]
+        found = convolve(layers.eval(), maps)
+        torch.testing.assert_close(found, layers(maps), rtol=1e-5, atol=1e-5)
+        convolve(layers.train(), maps)
+    assert sizes == [PIECE, 3, PIECE + 3, PIECE + 3], "a norm that learns sees all of a batch"

@@ -54,8 +54,14 @@ def base_of(recipe: Recipe) -> Recipe:
 
 def path_of(axis: Axis, recipe: Recipe) -> str | None:
     """Where a recipe keeps the number of an axis, if it has one and learns what it is about."""
-    found = (path for path in axis.paths if read_at(recipe, path))
-    return next(found, None) if axis.learner in recipe.learning else None
+    if axis.learner not in recipe.learning or (axis.name == "horizon" and not dreams(recipe)):
+        return None
+    return next((path for path in axis.paths if read_at(recipe, path)), None)
+
+
+def dreams(recipe: Recipe) -> bool:
+    """Whether the behaviour learns from dreams, which have a horizon, and not from real steps."""
+    return getattr(recipe.behaviour, "experience", "dream") == "dream"
 
 
 def values_of(axis: Axis, recipe: Recipe, path: str) -> list[int]:

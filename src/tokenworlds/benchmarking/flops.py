@@ -38,6 +38,11 @@ class Flops:
         return self.matmul / reach.matmul + self.convolution / reach.convolution
 
 
+def sum_flops(total: Shape, left: Shape, right: Shape, *_: Any, **__: Any) -> int:
+    """A product of matrices for each of a batch, added to what is there."""
+    return 2 * prod(left) * right[-1]
+
+
 def attention_flops(
     query: Shape, key: Shape, value: Shape, *_: Any, out_shape: Any = None, **__: Any
 ) -> int:
@@ -66,8 +71,9 @@ class Nowhere:
 
 def count_flops(act: Act) -> Flops:
     """Act once, and count."""
-    # The counter of torch knows attention on CUDA only.
+    # The counter of torch knows attention on CUDA only, and no sums that are made in place.
     known = {
+        torch.ops.aten.baddbmm_: sum_flops,
         torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: attention_flops,
         torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: (
             attention_backward_flops

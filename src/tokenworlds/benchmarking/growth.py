@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import log
 
 from tokenworlds.benchmarking.axes import Axis, values_of
@@ -81,7 +82,7 @@ def trace_curve(axis: Axis, path: str, recipe: Recipe, take: Take, tell: Tell) -
     """Measure one value after the other, as far as time and memory go."""
     points, left_out = list[Point](), list[Omission]()
     for value in values_of(axis, recipe, path):
-        found = try_value(value, variant(recipe, {path: value}), axis.learner, points, take)
+        found = try_value(value, partial(change, recipe, path, value), axis.learner, points, take)
         tell(found)
         if isinstance(found, Point):
             points.append(found)
@@ -91,15 +92,23 @@ def trace_curve(axis: Axis, path: str, recipe: Recipe, take: Take, tell: Tell) -
     return Curve(axis.name, axis.learner, path, points, left_out, growth)
 
 
+def change(recipe: Recipe, path: str, value: int) -> Recipe:
+    """The recipe with another value, if its parts will have it."""
+    try:
+        return variant(recipe, {path: value})
+    except ValueError as error:
+        raise UserError(str(error)) from error
+
+
 def try_value(
-    value: int, recipe: Recipe, learner: str, before: Sequence[Point], take: Take
+    value: int, make: Callable[[], Recipe], learner: str, before: Sequence[Point], take: Take
 ) -> Point | Omission:
     """What an update takes at a value, or why that is not known."""
     reason = excess(value, before[-1]) if before else ""
     if reason:
         return Omission(value, reason)
     try:
-        return Point(value, take(recipe, learner))
+        return Point(value, take(make(), learner))
     except UserError as error:
         return Omission(value, str(error))
 

@@ -73,8 +73,7 @@ def take_update(
     """What one update of a learner takes, its networks built for it and thrown away."""
     frames = replace(shape, height=recipe.resolution, width=recipe.resolution)
     try:
-        with telling_what_does_not_fit():
-            return measure_update(recipe, learner, frames, space, seconds)
+        return measure_update(recipe, learner, frames, space, seconds)
     finally:
         gc.collect()
         give_back()
@@ -85,12 +84,13 @@ def measure_update(
 ) -> Update:
     """The same, on frames of a shape."""
     seed_everything(0)
-    player, generator = build_player(recipe, shape, space), torch_generator(0, "bench")
-    subjects = updates(player, recipe, partial(random_segment, shape, space), generator)
-    subject = next(subject for subject in subjects if subject.name == learner)
-    act = subject.prepare(subject.rows)
-    # The first update makes the optimiser's averages, which later ones find.
-    act()
+    with telling_what_does_not_fit():
+        player, generator = build_player(recipe, shape, space), torch_generator(0, "bench")
+        subjects = updates(player, recipe, partial(random_segment, shape, space), generator)
+        subject = next(subject for subject in subjects if subject.name == learner)
+        act = subject.prepare(subject.rows)
+        # The first update makes the optimiser's averages, which later ones find.
+        act()
     flops, memory = watch(partial(count_flops, act))
     before = calibrate()
     (timing,) = measure([act], seconds)

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from tyro.conf import FlagCreatePairsOff, Positional, arg
+from tyro.conf import Positional, arg
 
-from tokenworlds.commands.options import SILENT, Count, Json, Size, unstated
+from tokenworlds.commands.options import Count, Json, Size, Switch, unstated
 from tokenworlds.commands.places import choose_place
 from tokenworlds.commands.show import default_env
 from tokenworlds.core.errors import UserError
@@ -58,7 +58,7 @@ class Bench:
     """Write a trace of one update of each learner, to be opened at ui.perfetto.dev."""
     compare: Annotated[str, arg(metavar="OLD.json"), unstated("nothing")] = ""
     """What --json printed before, to be compared with."""
-    scaling: Annotated[bool, FlagCreatePairsOff, SILENT] = False
+    scaling: Switch = False
     """Measure instead how updates grow with batch, length, resolution, codes and horizon."""
     chart: Annotated[str, arg(metavar="FILE.png"), unstated("no picture")] = ""
     """Draw what an environment step of each recipe costs, or how updates grow."""

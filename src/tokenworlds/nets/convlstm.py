@@ -22,7 +22,7 @@ class Prepared:
     """The weights of a cell laid out for many steps; a carry hands them on as one thing."""
 
     def __init__(self, cell: "ConvLSTMCell") -> None:
-        self.made_of, self.learns = versions(cell), learns(cell)
+        self.made_of, self.learns = (cell, versions(cell)), learns(cell)
         self.input, self.hidden = (each.prepare(cell.grid) for each in (cell.input, cell.hidden))
         self.input_scale = by_site(cell.input_norm.weight)
         self.hidden_scale = by_site(cell.hidden_norm.weight)
@@ -34,7 +34,8 @@ class Prepared:
 
     def serve(self, cell: "ConvLSTMCell") -> bool:
         """Whether the cell's weights are still these, and gradients reach them if they must."""
-        return self.made_of == versions(cell) and (self.learns or not learns(cell))
+        known = self.made_of == (cell, versions(cell))
+        return known and (self.learns or not learns(cell))
 
 
 @dataclass(frozen=True, slots=True)

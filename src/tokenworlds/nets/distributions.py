@@ -52,7 +52,7 @@ def draw_index(
 
 def mixed_probs(logits: Float[Tensor, "*rest V"], share: float) -> Float[Tensor, "*rest V"]:
     """(1 - share) softmax(logits) + share / V, of which no logarithms are needed."""
-    probs = functional.softmax(logits, dim=-1)
+    probs = functional.softmax(widen(logits), dim=-1)
     return probs if share == 0.0 else probs * (1 - share) + share / logits.shape[-1]
 
 

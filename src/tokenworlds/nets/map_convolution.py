@@ -163,7 +163,8 @@ class Multiply(Function):
         at = ctx.at
         by_site = rearrange(wanted, "b s d -> s (b d)")
         found = (at.write.t() @ by_site).view(at.count, -1, wanted.shape[-1])
-        ctx.ledger.append((read, found))
+        if ctx.needs_input_grad[1]:
+            ctx.ledger.append((read, found))
         if not ctx.needs_input_grad[0]:
             return None, None, None, None
         back = torch.stack([torch.bmm(found, part.transpose(1, 2)) for part in spectrum])

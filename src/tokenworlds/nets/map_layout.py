@@ -33,8 +33,8 @@ def convolve(
     """A stack of layers on maps laid out for it.
 
     While nothing is learned, piece by piece: it takes no longer, and memory does not grow with
-    the number of maps.
+    the number of maps. In training a batch norm must see all of them.
     """
-    if torch.is_grad_enabled() or len(maps) <= PIECE:
+    if torch.is_grad_enabled() or layers.training or len(maps) <= PIECE:
         return cast(Tensor, layers(lay_out(maps, learning)))
     return torch.cat([layers(lay_out(piece)) for piece in maps.split(PIECE)])

@@ -29,7 +29,9 @@ class NormedSiLU(nn.GroupNorm):
 
 
 def in_one_piece(maps: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
-    """In either order, and copied if in none."""
+    """In either order, and copied if in none; other devices than CPUs may know of one only."""
+    if maps.device.type != "cpu":
+        return maps.contiguous()
     orders = (torch.contiguous_format, torch.channels_last)
     whole = any(maps.is_contiguous(memory_format=order) for order in orders)
     return maps if whole else maps.contiguous()

@@ -145,6 +145,8 @@ class Optimiser(Component):
         self.updates += 1
         self._set_rates()
         self.optimizer.step()
+        # Fused optimisers change weights unnoticed, and what was made of them must be made anew.
+        torch.autograd.graph.increment_version(self.named.values())
         return norm
 
     def _clip(self, loss: Tensor) -> Tensor:
