@@ -58,10 +58,10 @@ def learn(net: Net, seed: int = 0, rows: int = 4) -> tuple[float, Tensor]:
     return loss.item(), net.layer.weight.grad.clone()
 
 
-def test_a_compiled_method_computes_and_draws_what_it_did(tmp_path: Path) -> None:
+def test_a_compiled_method_computes_and_draws_what_it_did() -> None:
     net, graphs, told = Net(), Graphs(), list[str]()
     expected, names = learn(net), list(net.state_dict())
-    compiler = Compiler(CPU, told.append, tmp_path, graphs)
+    compiler = Compiler(CPU, told.append, graphs)
     compiler.compile_methods(net, ["losses", "others"])
     assert learn(net)[0] == expected[0]
     assert graphs.count == 0, "nothing is compiled outside of lessons"
@@ -74,10 +74,10 @@ def test_a_compiled_method_computes_and_draws_what_it_did(tmp_path: Path) -> Non
     assert told == []
 
 
-def test_what_cannot_be_compiled_is_told_once_and_computed_as_it_is(tmp_path: Path) -> None:
+def test_what_cannot_be_compiled_is_told_once_and_computed_as_it_is() -> None:
     nets, told = (Net(), Net()), list[str]()
     expected = [learn(net) for net in nets]
-    compiler = Compiler(CPU, told.append, tmp_path, refuse)
+    compiler = Compiler(CPU, told.append, refuse)
     for net in nets:
         compiler.compile_methods(net, ["losses"])
     for net, (loss, gradient) in zip(nets, expected, strict=True):
@@ -89,7 +89,7 @@ def test_what_cannot_be_compiled_is_told_once_and_computed_as_it_is(tmp_path: Pa
     assert said == "what torch cannot compile runs as it is written: no compiler is found"
 
 
-def test_what_can_be_compiled_is_whatever_became_of_the_rest(tmp_path: Path) -> None:
+def test_what_can_be_compiled_is_whatever_became_of_the_rest() -> None:
     """Else a run that is taken up would compile again what one that went on did not."""
     nets, graphs = (Net(), Net()), Graphs()
     lowers = iter([refuse])
@@ -97,7 +97,7 @@ def test_what_can_be_compiled_is_whatever_became_of_the_rest(tmp_path: Path) -> 
     def lower(graph: fx.GraphModule, inputs: Sequence[Tensor]) -> Callable[..., Any]:
         return next(lowers, graphs)(graph, inputs)
 
-    compiler = Compiler(CPU, lambda text: None, tmp_path, lower)
+    compiler = Compiler(CPU, lambda text: None, lower)
     for net in nets:
         compiler.compile_methods(net, ["losses"])
         with compiler.working():
@@ -107,7 +107,7 @@ def test_what_can_be_compiled_is_whatever_became_of_the_rest(tmp_path: Path) -> 
 
 
 def test_all_is_as_it_was_when_a_function_turns_out_not_to_be_traceable(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tried: list[int] = []
 
@@ -124,7 +124,7 @@ def test_all_is_as_it_was_when_a_function_turns_out_not_to_be_traceable(
     assert moved is not None
     once = moved.clone()
     monkeypatch.setattr(torch, "compile", compile)
-    compiler = Compiler(CPU, told.append, tmp_path)
+    compiler = Compiler(CPU, told.append)
     compiler.compile_methods(net, ["losses", "others"])
     with compiler.working():
         for rows in (4, 5, 4):
@@ -135,16 +135,14 @@ def test_all_is_as_it_was_when_a_function_turns_out_not_to_be_traceable(
     assert len(told) == 1
 
 
-def test_a_torch_that_compiles_nothing_is_no_obstacle(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_torch_that_compiles_nothing_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
     def compile(*args: Any, **choices: Any) -> None:
         raise RuntimeError("not on this system")
 
     net, told = Net(), list[str]()
     expected = learn(net)
     monkeypatch.setattr(torch, "compile", compile)
-    compiler = Compiler(CPU, told.append, tmp_path)
+    compiler = Compiler(CPU, told.append)
     compiler.compile_methods(net, ["losses", "forward"])
     with compiler.working():
         assert learn(net)[0] == expected[0]
@@ -155,11 +153,8 @@ def test_what_a_killed_process_left_behind_is_not_looked_at(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(CACHE, str(tmp_path))
-    assert own_cache(tmp_path / "own") == str(tmp_path)
+    assert own_cache() == str(tmp_path)
     monkeypatch.delenv(CACHE)
-    own = tmp_path / "own"
-    own.mkdir()
-    (own / "half").touch()
-    assert own_cache(own) == os.environ[CACHE] == str(own)
-    assert not own.exists()
-    assert own_cache(tmp_path / "another") == str(own)
+    own = own_cache()
+    assert list(Path(own).iterdir()) == []
+    assert own_cache() == os.environ[CACHE] == own

@@ -4,9 +4,9 @@ import atexit
 import logging
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -39,18 +39,14 @@ class Compiler:
     """
 
     def __init__(
-        self,
-        device: torch.device,
-        tell: Callable[[str], None],
-        place: Path,
-        lower: Lower | None = None,
+        self, device: torch.device, tell: Callable[[str], None], lower: Lower | None = None
     ) -> None:
         self.device = device
         self._tell = tell
         self._lower = lower or self._inductor
         self._at_work = False
         self._told = False
-        own_cache(place)  # Before torch chooses a place, which it does when it first compiles.
+        own_cache()  # Before torch chooses a place, which it does when it first compiles.
 
     @contextmanager
     def working(self, precision: Precision = "float32") -> Iterator[None]:
@@ -157,14 +153,13 @@ def shapes_of(args: Sequence[Any]) -> Shapes:
     return tuple(tensor.shape for _, tensor in named_tensors(tuple(args)))
 
 
-def own_cache(place: Path) -> str:
+def own_cache() -> str:
     """Where inductor keeps what it compiled, for this process alone unless the user has a place.
 
     A process that is killed while it compiles leaves files that cannot be loaded: the next one to
     find them would go on without being compiled, and not end with the same bits.
     """
     if CACHE not in os.environ:
-        shutil.rmtree(place, ignore_errors=True)
-        os.environ[CACHE] = str(place.absolute())
+        os.environ[CACHE] = tempfile.mkdtemp(prefix="tokenworlds-compiled-")
         atexit.register(shutil.rmtree, os.environ[CACHE], ignore_errors=True)
     return os.environ[CACHE]

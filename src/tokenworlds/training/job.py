@@ -81,14 +81,14 @@ class Job:
         self.collector = Collector(
             self.envs, self.replay, self.player, self.generators["act"], spec.recipe.collection
         )
-        self._add_learners(spec.recipe, self._context(tell, folder / "compiled"))
+        self._add_learners(spec.recipe, self._context(tell))
 
-    def _context(self, tell: Callable[[str], None], place: Path) -> Context:
+    def _context(self, tell: Callable[[str], None]) -> Context:
         """What a lesson is worked out in: the run's precision, and a compiler if one is wanted."""
         player, precision = self.player, self.spec.precision
         if not self.spec.compiled:
             return partial(computing, player.device, precision)
-        compiler = Compiler(player.device, tell, place)
+        compiler = Compiler(player.device, tell)
         compiler.compile_methods(player.world, OF_WORLDS)
         compiler.compile_methods(player.behaviour, OF_BEHAVIOURS)
         return partial(compiler.working, precision)
