@@ -9,7 +9,7 @@ from drawn_worlds import SHAPE, Chain, Signpost, rooms, segment_of, unreadable, 
 from torch import Tensor
 
 from tokenworlds.behaviours.pixel_actor_critic import Imagined, PixelActorCritic
-from tokenworlds.core.trees import where_rows
+from tokenworlds.core.trees import map_tensors, where_rows
 from tokenworlds.core.types import ActionSpace, Dream, Segment
 from tokenworlds.nets.pixel_encoders import PoolingEncoder, ResidualEncoder
 from tokenworlds.nets.residual import FrameEncoder
@@ -149,9 +149,7 @@ def test_burning_in_is_acting_through_the_same_frames() -> None:
 def test_no_more_than_the_burn_in_is_looked_at() -> None:
     agent = behaviour(burn_in=2)
     long = noise(3, 6)
-    short = dataclasses.replace(
-        long, **{name: getattr(long, name)[:, 3:] for name in Segment.__slots__}
-    )
+    short = map_tensors(lambda leaf: leaf[:, 3:], long)
     opens = long.first[:, -1]
     ours = agent.network.burn_in(agent.past(Chain(), long), opens)
     assert agent.past(Chain(), long).frame.shape[1] == 2

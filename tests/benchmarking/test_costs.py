@@ -3,6 +3,7 @@
 import pytest
 from measured_accounts import figure
 
+from tokenworlds.benchmarking.codings import frames_coded
 from tokenworlds.benchmarking.costs import cost_of, speeds_against, updates_per_step
 from tokenworlds.core.config import variant
 from tokenworlds.recipes.catalogue import load
@@ -46,6 +47,47 @@ def test_a_step_costs_the_sum_of_its_updates_and_of_nothing_else() -> None:
     assert cost.total_seconds == pytest.approx(7.89)
     assert cost.cal == pytest.approx({"tokenizer": 4.76, "world": 9.2, "behaviour": 17.6})
     assert cost.total_cal == pytest.approx(31.56)
+
+
+# Two streams; epochs of 10 steps each; the world is shown 3 x 4 frames at a time, the behaviour
+# 2 x 2. In the last epoch of the first three all 30 steps of replay are asked for, and more.
+EPOCHS = {
+    "steps": 30,
+    "streams": 2,
+    "schedule.steps": 10,
+    "schedule.first_steps": 0,
+    "schedule.first_updates": {},
+    "schedule.final_epochs": 1,
+    "schedule.updates": {"tokenizer": 1, "world": 2, "behaviour": 4},
+    "schedule.start_after": {"behaviour": 1},
+    "learning.world.batch": 3,
+    "learning.world.length": 4,
+    "learning.behaviour.batch": 2,
+    "learning.behaviour.length": 2,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "frames"),
+    [
+        # 24 are shown in the first epoch, of 10 steps, and 40 in each of the others.
+        ("iris", {}, 10 + 20 + 30 + 30),
+        # A change takes two frames: 18 are shown, then 26.
+        ("delta-iris", {}, 10 + 20 + 26 + 26),
+        ("iris", {"schedule.updates": {"tokenizer": 0, "world": 2, "behaviour": 4}}, 30),
+        ("iris", {"schedule.updates": {"tokenizer": 1, "world": 1, "behaviour": 0}}, 10 + 3 * 12),
+    ],
+)
+def test_a_frame_is_coded_once_between_two_updates_of_its_tokenizer(
+    name: str, changes: dict[str, object], frames: int
+) -> None:
+    recipe = variant(load(name, "nano").recipe, {**EPOCHS, **changes})
+    assert frames_coded(recipe) == frames
+    taken = [figure("world", 2.0), figure("codes", 1.0, "codes")]
+    cost = cost_of(recipe, taken)
+    # A figure codes 16 x 64 frames.
+    assert cost.updates["codes"] == pytest.approx(frames / 1024 / 30)
+    assert cost.total_seconds == pytest.approx(cost.seconds["world"] + frames / 1024 / 30)
 
 
 def test_a_tokenizer_that_learns_by_itself_is_left_out_whole() -> None:

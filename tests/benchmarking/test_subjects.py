@@ -1,5 +1,7 @@
 """What is measured of a recipe is the work of a run, on shapes of the recipe's own."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -32,6 +34,8 @@ def test_every_learner_the_dream_the_acting_and_the_environment_can_be_measured(
         dreams = [] if name == "ppo" else ["dream"]
         # Only this one learns to draw and to foresee in one update.
         shares = ["autoencoder"] if name == "step-vq-m" else []
+        # And only this one finds the codes of its frames known.
+        shares += ["codes"] if name == "delta-iris" else []
         assert list(by_name) == [*LEARNERS[name], *shares, *dreams, "acting", "environment"]
         for learner in LEARNERS[name]:
             learning, subject = recipe.learning[learner], by_name[learner]
@@ -67,6 +71,20 @@ def test_the_autoencoder_is_the_tokenizers_share_of_the_worlds_update() -> None:
         assert part.matmul < whole.matmul / 2
         learner = share.prepare(1).func.__self__  # type: ignore[attr-defined]
         assert set(learner.learning.scales) == {"reconstruction", "commitment"}
+
+
+@pytest.mark.parametrize("name", ["iris", "delta-iris"])
+def test_what_is_coded_once_is_measured_once(name: str) -> None:
+    """The frames of an update are coded in a figure of their own, and in no other."""
+    recipe = load(name, "nano", "catch").recipe
+    with subjects(recipe, EnvSpec("catch", "", recipe.resolution)) as found:
+        world, codes = (s for s in found if s.name in ("world", "codes"))
+        learner = world.prepare(2).func.__self__  # type: ignore[attr-defined]
+        knowing = world.prepare(2).args[0]  # type: ignore[attr-defined]
+        plain = replace(knowing, codes=None)
+        apart = count_flops(world.prepare(2)).total + count_flops(codes.prepare(2)).total
+        assert apart == count_flops(lambda: learner.update(plain)).total
+        assert (codes.kind, codes.rows) == ("codes", world.rows)
 
 
 def test_segments_are_noise_in_the_midst_of_episodes() -> None:

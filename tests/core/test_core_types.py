@@ -94,6 +94,7 @@ def test_a_segment_moves_to_a_device_whole() -> None:
         ending=flags,
         cutoff=flags,
         mask=~flags,
+        codes=torch.zeros(2, 3, 4, dtype=torch.long),
     )
     moved = segment.to(torch.device("meta"))
     assert {getattr(moved, name).device.type for name in Segment.__slots__} == {"meta"}

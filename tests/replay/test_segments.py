@@ -1,4 +1,3 @@
-import dataclasses
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from replay_streams import CONTINUOUS, DISCRETE, make_streams, open_store, recor
 from torch import Tensor
 
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import ActionSpace
 from tokenworlds.replay.sampling import Uniform
 from tokenworlds.replay.segments import Windows, gather
@@ -66,9 +66,7 @@ def test_changing_a_segment_does_not_change_replay(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     record(store, make_streams(2, 20), 0, 20)
     starts = np.array([[0, 0], [1, 15]])
-    spoiled = gather(store, starts, 5)
-    for field in dataclasses.fields(spoiled):
-        getattr(spoiled, field.name).zero_()
+    map_tensors(torch.Tensor.zero_, gather(store, starts, 5))
     again = gather(store, starts, 5)
     assert again.frame.any()
     assert again.reward.all()

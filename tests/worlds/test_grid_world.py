@@ -206,7 +206,7 @@ def test_numbers_are_shown_as_shades() -> None:
 
 def test_four_frames_are_coded_together_and_the_newest_is_shown() -> None:
     world = build(frames=4)
-    assert world.tokenizer.encoder.layers[0].in_channels == 4
+    assert world.tokenizer.encoder.layers[0].convolution.in_channels == 4
     seen = segment()
     _, dreamt = world.step(world.start(seen, 1), torch.tensor([0, 2]))
     assert dreamt.frame.shape == (2, 1, 16, 16)

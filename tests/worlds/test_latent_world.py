@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from tokenworlds.core.config import variant
+from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import ActionSpace, FrameShape, Segment, to_frames
 from tokenworlds.recipes.catalogue import load
 from tokenworlds.worlds.latent import Latent
@@ -66,7 +67,7 @@ def observe_all(world: Latent, seen: Segment) -> list[Tensor]:
 
 
 def window(seen: Segment, end: int) -> Segment:
-    return Segment(*(getattr(seen, name)[:, :end] for name in Segment.__slots__))
+    return map_tensors(lambda leaf: leaf[:, :end], seen)
 
 
 @pytest.mark.parametrize("memory", [0, STEPS])

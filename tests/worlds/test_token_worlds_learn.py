@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import (
     Codes,
     Context,
@@ -98,7 +99,7 @@ def share_foreseen(world: Any) -> tuple[float, float]:
     """How many of the frames and rewards of some dreamt steps are those of the game."""
     # No further than the positions that were learnt.
     real = play(32, STEPS, torch.Generator().manual_seed(1))
-    given = Segment(*(getattr(real, part)[:, :2] for part in Segment.__slots__))
+    given = map_tensors(lambda leaf: leaf[:, :2], real)
     carry, generator = world.start(given, STEPS), torch.Generator().manual_seed(0)
     frames, rewards = [], []
     for t in range(1, STEPS - 1):

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tokenworlds.benchmarking.autoencoder import AUTOENCODER, TOGETHER, TOKENIZER
+from tokenworlds.benchmarking.codings import CODES, codings_per_step
 from tokenworlds.benchmarking.figures import Figure
 from tokenworlds.training.recipe import Recipe, build_schedule
 
@@ -22,6 +23,9 @@ class Rest:
 @dataclass(frozen=True, slots=True)
 class Cost:
     """For one environment step: `updates` of each learner, and what they take in cal and seconds.
+
+    Where codes are known from one update to the next, `codes` is how often so many frames as in the
+    figure of that name are coded, at most.
 
     Acting and the environment itself come on top. `without_autoencoder` leaves out what the
     tokenizer takes to learn to draw frames.
@@ -44,7 +48,9 @@ def updates_per_step(recipe: Recipe) -> dict[str, float]:
 def cost_of(recipe: Recipe, figures: Sequence[Figure]) -> Cost:
     """The cost of a step, from the figures of the updates."""
     updates = updates_per_step(recipe)
-    found = {figure.name: figure for figure in figures if figure.kind == "update"}
+    found = {figure.name: figure for figure in figures if figure.kind in ("update", "codes")}
+    if CODES in found:
+        updates[CODES] = codings_per_step(recipe, found[CODES].batch * found[CODES].steps)
     cal = {name: updates[name] * figure.cal for name, figure in found.items()}
     seconds = {name: updates[name] * figure.seconds.median for name, figure in found.items()}
     total, time = sum(cal.values()), sum(seconds.values())

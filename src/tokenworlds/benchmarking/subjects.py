@@ -13,6 +13,7 @@ import torch
 from torch import Generator
 
 from tokenworlds.benchmarking.autoencoder import autoencoder_of
+from tokenworlds.benchmarking.codings import CODES, TOLD_BY
 from tokenworlds.benchmarking.timing import Act
 from tokenworlds.core.seeding import seed_everything, torch_generator
 from tokenworlds.core.trees import map_tensors
@@ -22,11 +23,12 @@ from tokenworlds.envs.vector import VectorEnv
 from tokenworlds.evaluation.episodes import random_actions
 from tokenworlds.evaluation.player import Player
 from tokenworlds.training.job import build_player
+from tokenworlds.training.known_codes import Coding
 from tokenworlds.training.learner import Learner
 from tokenworlds.training.recipe import Recipe
 from tokenworlds.training.rehearsal import rehearse, telling_what_does_not_fit
 
-Kind = Literal["update", "autoencoder", "dream", "acting", "environment"]
+Kind = Literal["update", "codes", "autoencoder", "dream", "acting", "environment"]
 ENV_STEPS = 32
 """Steps of every stream in one repeat: a single one is over before it can be timed."""
 
@@ -50,10 +52,12 @@ def subjects(recipe: Recipe, env: EnvSpec, seed: int = 0) -> Iterator[list[Subje
         with telling_what_does_not_fit():
             player = build_player(recipe, envs.frame_shape, envs.action_space)
             rehearse(player, recipe, envs.frame_shape)
-        draw = partial(random_segment, envs.frame_shape, envs.action_space)
+        tokens = player.world.tokens if isinstance(player.world, Coding) else 0
+        draw = partial(random_segment, envs.frame_shape, envs.action_space, tokens=tokens)
         generator = torch_generator(seed, "bench")
         yield [
             *updates(player, recipe, draw, generator),
+            *codings(player, recipe, draw, generator),
             *autoencoders(player, recipe, draw, generator),
             *dreams(player, recipe, draw, generator),
             acting(player, recipe, draw(1, 1, generator), generator),
@@ -65,9 +69,17 @@ Draw = Callable[[int, int, Generator], Segment]
 
 
 def random_segment(
-    shape: FrameShape, space: ActionSpace, batch: int, length: int, generator: Generator
+    shape: FrameShape,
+    space: ActionSpace,
+    batch: int,
+    length: int,
+    generator: Generator,
+    tokens: int = 0,
 ) -> Segment:
-    """Steps of noise in the middle of an episode, rewarded by -1, 0 or 1."""
+    """Steps of noise in the middle of an episode, rewarded by -1, 0 or 1.
+
+    If it is to know its codes they are all the same: it makes no difference to what they cost.
+    """
     lead = (batch, length)
     size = (*lead, shape.height, shape.width, shape.channels)
     nothing = torch.zeros(lead, dtype=torch.bool)
@@ -80,6 +92,7 @@ def random_segment(
         ending=nothing,
         cutoff=nothing,
         mask=~nothing,
+        codes=torch.zeros((*lead, tokens), dtype=torch.long) if tokens else None,
     )
 
 
@@ -93,6 +106,23 @@ def updates(player: Player, recipe: Recipe, draw: Draw, generator: Generator) ->
     parts = player.parts(generator)
     for name, learning in recipe.learning.items():
         yield update(Learner(name, learning, parts[name]), "update", draw, generator)
+
+
+def codings(player: Player, recipe: Recipe, draw: Draw, generator: Generator) -> Iterator[Subject]:
+    """The frames of an update coded, where learners find codes that are known."""
+    world = player.world
+    if not isinstance(world, Coding):
+        return
+    learning = recipe.learning[TOLD_BY]
+    segment = draw(learning.batch, learning.length, generator)
+    wanted = torch.ones_like(segment.mask)
+    wanted[:, : world.codes_look_back] = False
+
+    def prepare(rows: int) -> Act:
+        return partial(world.codes_of, first_rows(segment, rows), wanted[:rows])
+
+    steps = learning.length - world.codes_look_back
+    yield Subject(CODES, "codes", learning.batch, steps, prepare)
 
 
 def autoencoders(

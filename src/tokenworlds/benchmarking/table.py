@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
+from tokenworlds.benchmarking.codings import CODES
 from tokenworlds.benchmarking.comparison import Change
 from tokenworlds.benchmarking.documents import YARDSTICK, Account, Circumstances, speeds
 from tokenworlds.benchmarking.figures import Figure
@@ -46,7 +47,8 @@ def step_lines(account: Account) -> Iterator[str]:
     """What the updates come to for one environment step."""
     cost = account.per_step
     for name, cal in cost.cal.items():
-        often = f"{cost.updates[name]:>14.4f} updates for each environment step"
+        unit = "batches" if name == CODES else "updates"
+        often = f"{cost.updates[name]:>14.4f} {unit} for each environment step"
         yield f"  {name:12}{often}: {number(cal)} cal"
     calibrations = [figure.calibration.seconds for figure in account.figures]
     low, high = duration(min(calibrations)), duration(max(calibrations))

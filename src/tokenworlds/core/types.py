@@ -12,7 +12,7 @@ dream   one imagined step
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tokenworlds.core.coded import Coded
+from tokenworlds.core.trees import map_tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,10 @@ class FrameShape:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Consecutive steps of streams. `mask` is False on padding."""
+    """Consecutive steps of streams. `mask` is False on padding.
+
+    `codes` are those of each frame, or of the change that led to it, if they are known already.
+    """
 
     frame: UInt8[Tensor, "B T H W C"]
     first: Bool[Tensor, "B T"]
@@ -66,6 +70,7 @@ class Segment:
     ending: Bool[Tensor, "B T"]
     cutoff: Bool[Tensor, "B T"]
     mask: Bool[Tensor, "B T"]
+    codes: Int[Tensor, "B T K"] | None = None
 
     def to(self, device: torch.device) -> "Segment":
         """The same segment on another device; pinned memory is still being read on return.
@@ -74,9 +79,7 @@ class Segment:
         after torch has given it out again.
         """
         ahead = device.type == "cuda"
-        names = self.__slots__
-        moved = {name: getattr(self, name).to(device, non_blocking=ahead) for name in names}
-        return replace(self, **moved)
+        return map_tensors(lambda leaf: leaf.to(device, non_blocking=ahead), self)
 
 
 @dataclass(frozen=True, slots=True)

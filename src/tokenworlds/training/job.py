@@ -6,7 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from tokenworlds.core.precision import Precision, computing
@@ -18,7 +20,7 @@ from tokenworlds.core.seeding import (
     seed_everything,
     torch_generator,
 )
-from tokenworlds.core.types import ActionSpace, FrameShape
+from tokenworlds.core.types import ActionSpace, FrameShape, Segment
 from tokenworlds.envs.vector import Finished, VectorEnv
 from tokenworlds.evaluation.player import Player
 from tokenworlds.replay.segments import Windows, gather
@@ -26,11 +28,13 @@ from tokenworlds.replay.store import ReplayStore
 from tokenworlds.training.checkpoint import Checkpoint
 from tokenworlds.training.collector import Collector
 from tokenworlds.training.compilation import OF_BEHAVIOURS, OF_WORLDS, Compiler
+from tokenworlds.training.known_codes import Coding, KnownCodes
 from tokenworlds.training.learner import Context, Learner
 from tokenworlds.training.recipe import Recipe
 from tokenworlds.training.schedule import Phase, Progress
 from tokenworlds.training.spec import RunSpec
 
+CODES = "codes"
 OPTIMISER = "optimiser_"
 """How the sets of a checkpoint begin that optimisers are restored from."""
 
@@ -82,6 +86,8 @@ class Job:
             self.envs, self.replay, self.player, self.generators["act"], spec.recipe.collection
         )
         self._add_learners(spec.recipe, self._context(tell))
+        world = self.player.world
+        self.codes = KnownCodes(world, self.player.device) if isinstance(world, Coding) else None
 
     def _context(self, tell: Callable[[str], None]) -> Context:
         """What a lesson is worked out in: the run's precision, and a compiler if one is wanted."""
@@ -115,11 +121,26 @@ class Job:
         windows = Windows.of(self.replay, learning.length)
         starts = self.sampler.sample(name, windows, learning.batch, self.rng)
         segment = gather(self.replay, starts, learning.length, self.spec.device)
-        metrics = learner.update(segment)
+        metrics = learner.update(self._with_codes(name, segment, starts))
         done = {**self.progress.updates, name: self.progress.updates.get(name, 0) + 1}
         taken = sum(learner.optimiser.updates for learner in self.learners.values())
         self.progress = replace(self.progress, updates=done, gradient_steps=taken)
         return metrics
+
+    def _with_codes(
+        self, learner: str, segment: Segment, starts: Int[np.ndarray, "B 2"]
+    ) -> Segment:
+        """The segment with what is known of it, for learners that read codes and do not move them.
+
+        Those that a learner is about to move are forgotten.
+        """
+        if self.codes is None:
+            return segment
+        if learner == self.codes.world.coder:
+            self.codes.forget()
+            return segment
+        with computing(self.player.device, self.spec.precision):
+            return self.codes.complete(segment, starts)
 
     def checkpoint(self, **more: Any) -> Checkpoint:
         """Everything that the future of the run hangs on, and `more` to be kept with it."""
@@ -131,6 +152,8 @@ class Job:
             "generators": {**generators, **global_states(self.player.device)},
             "sampler": {k: torch.from_numpy(v) for k, v in self.sampler.state().items()},
         }
+        if self.codes is not None:
+            tensors[CODES] = self.codes.state()
         for name, learner in self.learners.items():
             tensors[f"{OPTIMISER}{name}"] = learner.optimiser.state()
         state = {
@@ -151,6 +174,8 @@ class Job:
         for name, learner in self.learners.items():
             learner.optimiser.restore(tensors[f"{OPTIMISER}{name}"])
         self.sampler.restore({k: v.numpy() for k, v in tensors["sampler"].items()})
+        if self.codes is not None and CODES in tensors:
+            self.codes.restore(tensors[CODES])
         self.progress = progress_of(checkpoint)
         told = self.collector.restore(tensors["carry"], state["collector"])
         self.rng.bit_generator.state = state["rng"]

@@ -1,11 +1,11 @@
 """Real frames as changes, each from the frame before it (Δ-IRIS, section 2.1)."""
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from tokenworlds.core.errors import UserError
-from tokenworlds.core.types import Context, Losses, Recoded, Segment, to_frames
+from tokenworlds.core.types import ActionSpace, Context, Losses, Recoded, Segment, to_frames
 from tokenworlds.tokenizers.delta import Delta
 from tokenworlds.worlds.glimpses import follows
 
@@ -21,20 +21,33 @@ def pair(frames: Frames, action: Actions) -> tuple[Float[Tensor, "B t C H W"], C
 
 
 @torch.no_grad()
-def find_changes(tokenizer: Delta, frames: Frames, action: Actions) -> Int[Tensor, "B t K"]:
-    """The tokens from each frame to the next."""
-    return tokenizer.encode(*pair(frames, action)).index
+def find_changes(
+    tokenizer: Delta, frames: Frames, action: Actions, known: Int[Tensor, "B T K"] | None = None
+) -> Int[Tensor, "B t K"]:
+    """The tokens from each frame to the next, written now unless those to each are known."""
+    return tokenizer.encode(*pair(frames, action)).index if known is None else known[:, 1:]
 
 
-def losses_of_changes(tokenizer: Delta, segment: Segment, action: Actions) -> Losses:
+@torch.no_grad()
+def find_some(
+    tokenizer: Delta, segment: Segment, space: ActionSpace, wanted: Bool[Tensor, "B T"]
+) -> Int[Tensor, "n K"]:
+    """The tokens of the changes to some frames, none of them the first of its row."""
+    row, time = wanted.nonzero(as_tuple=True)
+    frame, past = segment.frame[row, time], segment.frame[row, time - 1]
+    context = Context(to_frames(past), space.encode(segment.action[row, time - 1]))
+    return tokenizer.encode(to_frames(frame), context).index
+
+
+def losses_of_changes(tokenizer: Delta, segment: Segment, space: ActionSpace) -> Losses:
     """Of each frame that follows another of its episode."""
-    frames, context = pair(to_frames(segment.frame), action)
+    frames, context = pair(to_frames(segment.frame), space.encode(segment.action))
     codes = tokenizer.encode(frames, context)
     return tokenizer.losses(frames, codes, follows(segment), context)
 
 
 @torch.no_grad()
-def redraw(tokenizer: Delta, segment: Segment, action: Actions) -> Recoded:
+def redraw(tokenizer: Delta, segment: Segment, space: ActionSpace) -> Recoded:
     """Each frame through its change from the one before, which is real.
 
     Frames that follow none stay as they are, with -1 for codes.
@@ -42,6 +55,7 @@ def redraw(tokenizer: Delta, segment: Segment, action: Actions) -> Recoded:
     frames = to_frames(segment.frame)
     index = torch.full((*frames.shape[:2], tokenizer.tokens), -1, device=frames.device)
     if frames.shape[1] > 1:
+        action = space.encode(segment.action)
         _, context = pair(frames, action)
         changes, drawable = find_changes(tokenizer, frames, action), follows(segment)
         drawn = tokenizer.decode(tokenizer.look_up(changes), context)

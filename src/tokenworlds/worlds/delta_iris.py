@@ -33,7 +33,7 @@ from tokenworlds.heads.two_class_ending import TwoClassEnding
 from tokenworlds.heads.two_hot_reward import TwoHotReward
 from tokenworlds.nets.residual import FrameEncoder
 from tokenworlds.tokenizers.delta import Delta
-from tokenworlds.worlds.changes import draw_next, find_changes, losses_of_changes, redraw
+from tokenworlds.worlds.changes import draw_next, find_changes, find_some, losses_of_changes, redraw
 from tokenworlds.worlds.glimpses import Glimpses, follows, openings
 from tokenworlds.worlds.image_tokens import ImageDynamics
 from tokenworlds.worlds.tokens import TokenView
@@ -55,6 +55,8 @@ class DeltaIrisCarry:
 
 class DeltaIris(nn.Module, Component):
     """A tokenizer of changes that learns by itself, and a sequence model of its tokens."""
+
+    coder, codes_look_back = "tokenizer", 1
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["DeltaIris"]):
@@ -78,8 +80,7 @@ class DeltaIris(nn.Module, Component):
         super().__init__()
         self.config = config
         self.action_space = action_space
-        facts = {"frame_shape": frame_shape, "action_space": action_space}
-        self.tokenizer = config.tokenizer.build(**facts)
+        self.tokenizer = config.tokenizer.build(frame_shape=frame_shape, action_space=action_space)
         self.tokens = self.tokenizer.tokens
         self.dynamics = ImageDynamics(
             image=config.image,
@@ -105,10 +106,7 @@ class DeltaIris(nn.Module, Component):
 
     def tokenizer_losses(self, segment: Segment) -> Losses:
         """Of each frame that follows another of its episode."""
-        return losses_of_changes(self.tokenizer, segment, self._actions(segment))
-
-    def _actions(self, segment: Segment) -> Float[Tensor, "B T A"]:
-        return self.action_space.encode(segment.action)
+        return losses_of_changes(self.tokenizer, segment, self.action_space)
 
     def losses(self, segment: Segment) -> Losses:
         """Changes, rewards and endings, as the sequence before each foresees them.
@@ -116,17 +114,22 @@ class DeltaIris(nn.Module, Component):
         A change counts if both its frames are real and of one episode; the last step of an episode
         has an outcome and no change.
         """
-        frames, action, opens = to_frames(segment.frame), self._actions(segment), openings(segment)
-        index = find_changes(self.tokenizer, frames, action)
+        frames, opens = to_frames(segment.frame), openings(segment)
+        action = self.action_space.encode(segment.action)
+        index = find_changes(self.tokenizer, frames, action, segment.codes)
         nothing = functional.pad(index, (0, 0, 0, 1))
         hidden = self.dynamics.read(self._blocks(frames, action, nothing, opens), opens)
         # The action and all tokens but the last stand each before a token.
         loss, hit = self.dynamics.surprise(hidden[:, :-1, 1:-1], index)
         mask = follows(segment)
         accuracy = masked_mean(hit.float(), repeat(mask, "b t -> b t k", k=self.tokens))
-        terms, metrics = {"tokens": loss.mean(-1)}, {"token_accuracy": accuracy}
-        foresight = Losses(terms, {"tokens": mask}, metrics)
+        terms = {"tokens": loss.mean(-1)}
+        foresight = Losses(terms, {"tokens": mask}, {"token_accuracy": accuracy})
         return foresight | self.dynamics.outcomes(hidden[:, :, 1], segment)
+
+    def codes_of(self, segment: Segment, wanted: Bool[Tensor, "B T"]) -> Int[Tensor, "n K"]:
+        """The tokens of the changes to some frames."""
+        return find_some(self.tokenizer, segment, self.action_space, wanted)
 
     def _blocks(
         self,
@@ -169,7 +172,7 @@ class DeltaIris(nn.Module, Component):
         if not before.shape[1]:
             sequence = self.dynamics.sequence.initial(len(frames), coming)
         else:
-            index = find_changes(self.tokenizer, frames, seen.action)
+            index = find_changes(self.tokenizer, frames, seen.action, seen.codes)
             past = self._blocks(frames[:, :-1], seen.action[:, :-1], index, before)
             sequence = self.dynamics.remember(past, seen.opens, coming)
         return DeltaIrisCarry(sequence, nothing, last, seen.opens[:, -1])
@@ -228,7 +231,8 @@ class DeltaIris(nn.Module, Component):
 
     def view(self, carry: DeltaIrisCarry | Glimpses) -> TokenView:
         """The frame, real or dreamt, and the hidden state at its I-token."""
-        return TokenView(lambda: self._describe(carry), lambda: look_at(carry))
+        look = carry.look if isinstance(carry, Glimpses) else lambda: carry.frame
+        return TokenView(lambda: self._describe(carry), look)
 
     @torch.no_grad()
     def _describe(self, carry: DeltaIrisCarry | Glimpses) -> Float[Tensor, "B D"]:
@@ -238,13 +242,8 @@ class DeltaIris(nn.Module, Component):
 
     def recode(self, segment: Segment) -> Recoded:
         """Each frame through its change from the one before."""
-        return redraw(self.tokenizer, segment, self._actions(segment))
+        return redraw(self.tokenizer, segment, self.action_space)
 
     def seen(self, segment: Segment) -> Float[Tensor, "B T C H W"]:
         """The frames themselves: nothing is lost on the way to a dream."""
         return to_frames(segment.frame)
-
-
-def look_at(carry: DeltaIrisCarry | Glimpses) -> Float[Tensor, "B C H W"]:
-    """The frame in front."""
-    return to_frames(carry.frame[:, -1]) if isinstance(carry, Glimpses) else carry.frame

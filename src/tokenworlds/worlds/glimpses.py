@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, UInt8
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 from torch.nn import functional
 
-from tokenworlds.core.types import ActionSpace, Segment
+from tokenworlds.core.types import ActionSpace, Segment, to_frames
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,18 +15,21 @@ class Glimpses:
     """Frames, oldest first, and what was done at each; at the last one nothing yet counts.
 
     `opens` is set where nothing before a frame is known: its episode began, or the memory does.
+    `codes` are those of a segment's frames, if it knew them.
     """
 
     frame: UInt8[Tensor, "B T H W C"]
     action: Float[Tensor, "B T A"]
     opens: Bool[Tensor, "B T"]
+    codes: Int[Tensor, "B T K"] | None = None
 
     @staticmethod
     def of(segment: Segment, steps: int, space: ActionSpace) -> "Glimpses":
         """The last steps of a segment, at most so many."""
         action, opens = space.encode(segment.action), openings(segment)
         kept = openings_of_a_window(opens[:, -steps:])
-        return Glimpses(segment.frame[:, -steps:], action[:, -steps:], kept)
+        codes = None if segment.codes is None else segment.codes[:, -steps:]
+        return Glimpses(segment.frame[:, -steps:], action[:, -steps:], kept, codes)
 
     @staticmethod
     def blank(like: UInt8[Tensor, "B H W C"], steps: int, space: ActionSpace) -> "Glimpses":
@@ -35,6 +38,10 @@ class Glimpses:
         action = torch.zeros(len(like), steps, space.size, device=like.device)
         opens = torch.ones(len(like), steps, dtype=torch.bool, device=like.device)
         return Glimpses(frame, action, opens)
+
+    def look(self) -> Float[Tensor, "B C H W"]:
+        """The frame in front."""
+        return to_frames(self.frame[:, -1])
 
     def push(
         self,

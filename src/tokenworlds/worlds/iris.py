@@ -47,6 +47,8 @@ class IrisCarry:
 class Iris(nn.Module, Component):
     """A tokenizer that learns by itself, and a sequence model of its tokens."""
 
+    coder, codes_look_back = "tokenizer", 0
+
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Iris"]):
         """Choices. `context` is how many steps before a frame a dream knows of; `draws_reward`
@@ -93,7 +95,7 @@ class Iris(nn.Module, Component):
 
     def losses(self, segment: Segment) -> Losses:
         """Tokens, rewards and endings, as the sequence before each foresees them."""
-        index, opens = self._encode(segment.frame), openings(segment)
+        index, opens = self._codes(segment), openings(segment)
         action = self.action_space.encode(segment.action)
         hidden = self.dynamics.read(self._blocks(index, action), opens)
         foresight = self._foresight(hidden, index, opens, segment.mask)
@@ -126,6 +128,14 @@ class Iris(nn.Module, Component):
     def _encode(self, frame: UInt8[Tensor, "*rest H W C"]) -> Int[Tensor, "*rest K"]:
         return self.tokenizer.encode(to_frames(frame)).index
 
+    def codes_of(self, segment: Segment, wanted: Bool[Tensor, "B T"]) -> Int[Tensor, "n K"]:
+        """The tokens of some frames."""
+        return self._encode(segment.frame[wanted])
+
+    def _codes(self, seen: Segment | Glimpses) -> Int[Tensor, "B T K"]:
+        """The tokens of all frames, written now unless they are known."""
+        return self._encode(seen.frame) if seen.codes is None else seen.codes
+
     def _blocks(
         self, index: Int[Tensor, "B T K"], action: Float[Tensor, "B T A"]
     ) -> Float[Tensor, "B T n D"]:
@@ -157,7 +167,7 @@ class Iris(nn.Module, Component):
 
     def _begin(self, seen: Glimpses, coming: int | None) -> IrisCarry:
         """A dream of so many tokens, or of any number, from the last of some frames."""
-        index = self._encode(seen.frame)
+        index = self._codes(seen)
         past = self._blocks(index[:, :-1], seen.action[:, :-1])
         sequence = self.dynamics.remember(past, seen.opens, coming)
         return IrisCarry(sequence, index[:, -1], index[:, -1])
@@ -202,13 +212,13 @@ class Iris(nn.Module, Component):
     @torch.no_grad()
     def _draw(self, carry: IrisCarry | Glimpses) -> Float[Tensor, "B C H W"]:
         if isinstance(carry, Glimpses):
-            return self.tokenizer.decode(self.tokenizer.encode(to_frames(carry.frame[:, -1])))
+            return self.tokenizer.decode(self.tokenizer.encode(carry.look()))
         return self.tokenizer.decode(self.tokenizer.look_up(carry.index))
 
     @torch.no_grad()
     def recode(self, segment: Segment) -> Recoded:
         """The segment through tokens and back."""
-        index = self._encode(segment.frame)
+        index = self._codes(segment)
         drawn = self.tokenizer.decode(self.tokenizer.look_up(index))
         grid: tuple[int, int] | None = getattr(self.tokenizer, "grid", None)
         return Recoded(index, drawn, self.tokenizer.vocabulary, grid)

@@ -1,0 +1,31 @@
+"""Frames coded on their own, where codes are known from update to update."""
+
+from tokenworlds.training.known_codes import Coding
+from tokenworlds.training.recipe import Recipe, build_schedule
+from tokenworlds.training.schedule import Progress
+
+CODES = "codes"
+TOLD_BY = "world"
+"""The learner of whose update the frames are coded together, to be measured."""
+
+
+def frames_coded(recipe: Recipe) -> int:
+    """How many a run codes at most: all that its learners are shown, and from one update of their
+    coder to the next each frame of replay once."""
+    world: type[Coding] = recipe.world.owner
+    steps = shown = known = coded = 0
+    for phase in build_schedule(recipe).phases(Progress()):
+        steps += phase.collect * recipe.streams
+        for learner, count in phase.updates.items():
+            if learner != world.coder:
+                learning = recipe.learning[learner]
+                shown += count * learning.batch * (learning.length - world.codes_look_back)
+                known = min(shown, steps)
+            elif count:
+                coded, shown, known = coded + known, 0, 0
+    return coded + known
+
+
+def codings_per_step(recipe: Recipe, frames: int) -> float:
+    """How often so many frames are coded together for each agent step, over a whole run."""
+    return frames_coded(recipe) / frames / build_schedule(recipe).goal.steps

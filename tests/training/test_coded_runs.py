@@ -1,0 +1,87 @@
+"""A run in epochs codes no frame twice while its tokenizer stands still, and learns the same."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tokenworlds.benchmarking.codings import frames_coded
+from tokenworlds.core.description import override
+from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.recipes.catalogue import load
+from tokenworlds.training.job import Job
+from tokenworlds.training.recipe import Recipe, build_schedule
+from tokenworlds.training.schedule import Progress
+from tokenworlds.training.spec import RunSpec
+
+TINY = (
+    "steps=48",
+    "streams=2",
+    "schedule.steps=24",
+    "schedule.first_steps=24",
+    "schedule.final_epochs=0",
+    'schedule.updates={"tokenizer":2,"world":3,"behaviour":2}',
+    "schedule.start_after={}",
+    "schedule.first_updates={}",
+    "learning.tokenizer.batch=2",
+    "learning.world.batch=3",
+    "learning.world.length=8",
+    "learning.behaviour.batch=2",
+    "behaviour.horizon=2",
+)
+
+
+def work(job: Job, recipe: Recipe) -> None:
+    """All phases of a run."""
+    for phase in build_schedule(recipe).phases(Progress()):
+        job.collect(phase)
+        for name, count in phase.updates.items():
+            for _ in range(count):
+                job.update(name)
+
+
+def job_of(name: str, folder: Path) -> Job:
+    recipe = override(load(name, "nano", "catch").recipe, TINY)
+    env = EnvSpec("catch", size=recipe.resolution, grey=recipe.grey)
+    spec = RunSpec(recipe_name=name, size="nano", recipe=recipe, env=env, seed=0, threads=1)
+    return Job(spec, folder)
+
+
+@pytest.mark.parametrize("name", ["iris", "delta-iris"])
+def test_a_run_that_knows_its_codes_learns_what_any_other_learns(name: str, tmp_path: Path) -> None:
+    knowing, plain = job_of(name, tmp_path / "knowing"), job_of(name, tmp_path / "plain")
+    plain.codes = None
+    asked = count_frames(knowing)
+    for job in (knowing, plain):
+        torch.manual_seed(0)
+        work(job, job.spec.recipe)
+        job.close()
+    weights = [dict(job.player.named_parameters()) for job in (knowing, plain)]
+    for path, value in weights[0].items():
+        torch.testing.assert_close(value, weights[1][path], rtol=1e-5, atol=1e-5)
+    assert 0 < sum(asked) <= frames_coded(knowing.spec.recipe)
+
+
+def count_frames(job: Job) -> list[int]:
+    """How many frames each call of the job's world is to code, as time goes on."""
+    asked, world = list[int](), job.player.world
+    original: Any = world.codes_of  # type: ignore[attr-defined]
+
+    def codes_of(segment: Any, wanted: Any) -> Any:
+        asked.append(int(wanted.sum()))
+        return original(segment, wanted)
+
+    world.codes_of = codes_of  # type: ignore[attr-defined]
+    return asked
+
+
+def test_an_update_of_the_tokenizer_makes_its_codes_unknown(tmp_path: Path) -> None:
+    job = job_of("iris", tmp_path)
+    job.collect(next(build_schedule(job.spec.recipe).phases(Progress())))
+    job.update("world")
+    assert job.codes is not None
+    assert (job.codes.state()["codes"] >= 0).any()
+    job.update("tokenizer")
+    assert not (job.codes.state()["codes"] >= 0).any()
+    job.close()

@@ -1,0 +1,139 @@
+"""Codes are worked out once while their tokenizer stands still, and make no difference else."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from token_world_parts import build, segment
+from torch import Tensor
+
+from tokenworlds.core.trees import map_tensors
+from tokenworlds.core.types import Segment
+from tokenworlds.training.known_codes import Coding, KnownCodes
+
+WORLDS = ("iris", "delta_iris")
+STREAMS, STEPS = 2, 12
+CPU = torch.device("cpu")
+
+
+class Counting:
+    """A world that remembers how many frames it was asked the codes of."""
+
+    def __init__(self, world: Any) -> None:
+        self.world, self.asked = world, list[int]()
+        self.tokens, self.coder = world.tokens, world.coder
+        self.codes_look_back = world.codes_look_back
+
+    def codes_of(self, segment: Segment, wanted: Tensor) -> Tensor:
+        self.asked.append(int(wanted.sum()))
+        codes: Tensor = self.world.codes_of(segment, wanted)
+        return codes
+
+
+def windows(starts: list[tuple[int, int]], length: int) -> tuple[Segment, np.ndarray]:
+    """Of streams of noise."""
+    store = segment(STREAMS, STEPS)
+    parts = [
+        map_tensors(lambda leaf, s=stream, t=time: leaf[s : s + 1, t : t + length], store)
+        for stream, time in starts
+    ]
+    whole = map_tensors(lambda *leaves: torch.cat(leaves), parts[0], *parts[1:])
+    return whole, np.array(starts)
+
+
+def plain(world: Any, seen: Segment) -> Tensor:
+    """Each frame coded on its own segment, all of them."""
+    wanted = torch.ones_like(seen.mask)
+    wanted[:, : world.codes_look_back] = False
+    codes: Tensor = world.codes_of(seen, wanted)
+    return codes
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_codes_that_are_known_are_those_of_the_frames(name: str) -> None:
+    world = build(name)
+    assert isinstance(world, Coding)
+    known = KnownCodes(world, CPU)
+    for starts in ([(0, 0), (1, 3)], [(1, 1), (0, 4), (1, 1)], [(0, 2), (1, 7)]):
+        seen, places = windows(starts, 5)
+        codes = known.complete(seen, places).codes
+        assert codes is not None
+        found = codes[:, world.codes_look_back :].flatten(0, 1)
+        assert torch.equal(found, plain(world, seen))
+        assert len(found.unique()) > 2
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_no_frame_is_coded_twice(name: str) -> None:
+    world = Counting(build(name))
+    known = KnownCodes(world, CPU)
+    back = world.codes_look_back
+    known.complete(*windows([(0, 0), (0, 2), (0, 0)], 5))
+    assert world.asked == [7 - back]  # Steps 0 to 6 of one stream, in three overlapping windows.
+    known.complete(*windows([(0, 1), (0, 2)], 5))
+    assert world.asked == [7 - back]
+    known.complete(*windows([(0, 4), (1, 0)], 5))
+    assert world.asked == [7 - back, 2 + 5 - back]
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_when_the_tokenizer_has_learned_all_is_coded_anew(name: str) -> None:
+    world = Counting(build(name))
+    known = KnownCodes(world, CPU)
+    seen = windows([(1, 2)], 5)
+    known.complete(*seen)
+    with torch.no_grad():
+        for parameter in world.world.tokenizer.parameters():
+            parameter.add_(torch.randn_like(parameter))
+    known.forget()
+    codes = known.complete(*seen).codes
+    assert codes is not None
+    assert world.asked == [5 - world.codes_look_back] * 2
+    assert torch.equal(codes[0, world.codes_look_back :], plain(world.world, seen[0]))
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_what_is_known_survives_in_a_state(name: str) -> None:
+    world = Counting(build(name))
+    before, after = KnownCodes(world, CPU), KnownCodes(world, CPU)
+    after.restore(before.state())
+    told = before.complete(*windows([(0, 1), (1, 3)], 5))
+    after.restore({name: value.clone() for name, value in before.state().items()})
+    world.asked.clear()
+    again = after.complete(*windows([(0, 1), (1, 3)], 5))
+    assert not world.asked
+    assert again.codes is not None
+    assert told.codes is not None
+    assert torch.equal(again.codes, told.codes)
+    after.complete(*windows([(0, 0)], 5))
+    # Of a change the frame before is needed too: the first of a window is not known by it.
+    assert world.asked == [1]
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_what_is_learned_and_dreamt_is_the_same(name: str) -> None:
+    world = build(name)
+    seen, places = windows([(0, 0), (1, 3), (1, 4)], 6)
+    seen = replace(seen, first=torch.rand(3, 6, generator=torch.Generator().manual_seed(0)) < 0.3)
+    knowing = KnownCodes(world, CPU).complete(seen, places)
+    with torch.no_grad():
+        terms = [world.losses(each).terms for each in (seen, knowing)]
+        for term in terms[0]:
+            torch.testing.assert_close(terms[1][term], terms[0][term], rtol=1e-5, atol=1e-5)
+        shown = [world.seen(each) for each in (seen, knowing)]
+        torch.testing.assert_close(shown[1], shown[0], rtol=1e-5, atol=1e-5)
+        dreams = [dream(world, each) for each in (seen, knowing)]
+    torch.testing.assert_close(dreams[1], dreams[0], rtol=1e-5, atol=1e-5)
+
+
+def dream(world: Any, seen: Segment) -> Tensor:
+    """Frames of two steps from the end of a segment."""
+    carry, generator = world.start(seen, 2), torch.Generator().manual_seed(0)
+    frames = [world.view(carry).frame]
+    for _ in range(2):
+        action = torch.zeros(len(seen.first), dtype=torch.long)
+        carry, dreamt = world.step(carry, action, generator)
+        frames.append(dreamt.frame)
+    return torch.stack(frames)
