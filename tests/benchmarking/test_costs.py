@@ -49,8 +49,8 @@ def test_a_step_costs_the_sum_of_its_updates_and_of_nothing_else() -> None:
     assert cost.total_cal == pytest.approx(31.56)
 
 
-# Two streams; epochs of 10 steps each; the world is shown 3 x 4 frames at a time, the behaviour
-# 2 x 2. In the last epoch of the first three all 30 steps of replay are asked for, and more.
+# Three epochs of 10 steps and one without; the world is shown 3 x 4 frames at a time, the behaviour
+# 2 x 2.
 EPOCHS = {
     "steps": 30,
     "streams": 2,

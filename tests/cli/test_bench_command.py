@@ -65,7 +65,7 @@ def test_the_document_holds_every_figure_of_every_recipe(
     own: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     document = measured([own, "--fraction", "1/2"], capsys)
-    assert document["format"] == "tokenworlds-bench-2"
+    assert document["format"] == "tokenworlds-bench-3"
     assert (document["env"], document["threads"]) == ("toy:catch", 1)
     assert document["machine"]["packages"]["torch"]
     (account,) = document["recipes"]

@@ -18,6 +18,7 @@ from tokenworlds.evaluation.player import Player
 from tokenworlds.recipes.catalogue import load
 from tokenworlds.training.compilation import OF_BEHAVIOURS, OF_WORLDS, Compiler, Lower
 from tokenworlds.training.job import build_player
+from tokenworlds.training.known_codes import Coding
 from tokenworlds.training.learner import Learner
 from tokenworlds.training.recipe import Recipe
 
@@ -41,7 +42,8 @@ def update(recipe: Recipe, part: str, compiler: Compiler | None) -> dict[str, Te
     context = nullcontext if compiler is None else compiler.working
     learner = Learner(part, learning, found, context)
     drawn = torch.Generator().manual_seed(2)
-    segment = random_segment(shape, SPACE, 2, min(6, learning.length), drawn)
+    tokens = player.world.tokens if isinstance(player.world, Coding) else 0
+    segment = random_segment(shape, SPACE, 2, min(6, learning.length), drawn, tokens)
     told = learner.update(segment)
     assert list(player.state_dict()) == names
     moved = {name: p.grad for name, p in learner.optimiser.named.items() if p.grad is not None}

@@ -1,5 +1,6 @@
 """A run in epochs codes no frame twice while its tokenizer stands still, and learns the same."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from tokenworlds.benchmarking.codings import frames_coded
 from tokenworlds.core.description import override
 from tokenworlds.envs.spec import EnvSpec
 from tokenworlds.recipes.catalogue import load
+from tokenworlds.training.checkpoint import read, write
 from tokenworlds.training.job import Job
 from tokenworlds.training.recipe import Recipe, build_schedule
 from tokenworlds.training.schedule import Progress
@@ -74,6 +76,26 @@ def count_frames(job: Job) -> list[int]:
 
     world.codes_of = codes_of  # type: ignore[attr-defined]
     return asked
+
+
+@pytest.mark.parametrize("name", ["iris", "delta-iris"])
+def test_a_run_taken_up_in_an_epoch_codes_no_frame_again(name: str, tmp_path: Path) -> None:
+    straight, asked = job_of(name, tmp_path / "straight"), dict[str, list[int]]()
+    straight.collect(next(build_schedule(straight.spec.recipe).phases(Progress())))
+    straight.update("tokenizer")
+    straight.update("world")
+    folder = write(tmp_path, 0, straight.checkpoint())
+    shutil.copytree(tmp_path / "straight", tmp_path / "resumed")
+    resumed = job_of(name, tmp_path / "resumed")
+    resumed.restore(read(folder))
+    for side, job in (("straight", straight), ("resumed", resumed)):
+        asked[side] = count_frames(job)
+        for learner in ("world", "behaviour", "world"):
+            job.update(learner)
+        job.close()
+    assert asked["resumed"] == asked["straight"]
+    weights = [job.player.state_dict() for job in (straight, resumed)]
+    assert all(torch.equal(value, weights[1][path]) for path, value in weights[0].items())
 
 
 def test_an_update_of_the_tokenizer_makes_its_codes_unknown(tmp_path: Path) -> None:

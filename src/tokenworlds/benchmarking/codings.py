@@ -5,8 +5,8 @@ from tokenworlds.training.recipe import Recipe, build_schedule
 from tokenworlds.training.schedule import Progress
 
 CODES = "codes"
-TOLD_BY = "world"
-"""The learner of whose update the frames are coded together, to be measured."""
+BATCH_OF = "world"
+"""The learner whose batch is coded, to be measured."""
 
 
 def frames_coded(recipe: Recipe) -> int:

@@ -48,7 +48,7 @@ def updates_per_step(recipe: Recipe) -> dict[str, float]:
 def cost_of(recipe: Recipe, figures: Sequence[Figure]) -> Cost:
     """The cost of a step, from the figures of the updates."""
     updates = updates_per_step(recipe)
-    found = {figure.name: figure for figure in figures if figure.kind in ("update", "codes")}
+    found = {figure.name: figure for figure in figures if figure.kind in ("update", CODES)}
     if CODES in found:
         updates[CODES] = codings_per_step(recipe, found[CODES].batch * found[CODES].steps)
     cal = {name: updates[name] * figure.cal for name, figure in found.items()}

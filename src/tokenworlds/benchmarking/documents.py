@@ -10,7 +10,7 @@ from tokenworlds.benchmarking.costs import Cost, speeds_against
 from tokenworlds.benchmarking.figures import Figure
 from tokenworlds.core.errors import UserError
 
-FORMAT = "tokenworlds-bench-2"
+FORMAT = "tokenworlds-bench-3"
 OLDER = ("tokenworlds-bench-1",)
 """In which parts of batches were scaled in proportion."""
 YARDSTICK = "iris"

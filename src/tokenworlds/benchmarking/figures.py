@@ -8,7 +8,7 @@ from time import perf_counter
 
 from tokenworlds.benchmarking.batches import Probe, fit_rows, ladder, share_of
 from tokenworlds.benchmarking.calibration import Calibration, calibrate, join
-from tokenworlds.benchmarking.codings import TOLD_BY
+from tokenworlds.benchmarking.codings import BATCH_OF
 from tokenworlds.benchmarking.extrapolation import Sample, extrapolate, parts_of
 from tokenworlds.benchmarking.flops import count_flops
 from tokenworlds.benchmarking.memory import watch
@@ -16,7 +16,7 @@ from tokenworlds.benchmarking.subjects import Kind, Subject
 from tokenworlds.benchmarking.timing import Clock, Timing, measure, time_once
 
 Calibrate = Callable[[Clock], Calibration]
-PART_OF: Mapping[Kind, str] = {"codes": TOLD_BY, "autoencoder": "world", "dream": "behaviour"}
+PART_OF: Mapping[Kind, str] = {"codes": BATCH_OF, "autoencoder": "world", "dream": "behaviour"}
 """The learner in whose updates, or for which, there is such work."""
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Generator
 
 from tokenworlds.benchmarking.autoencoder import autoencoder_of
-from tokenworlds.benchmarking.codings import CODES, TOLD_BY
+from tokenworlds.benchmarking.codings import BATCH_OF, CODES
 from tokenworlds.benchmarking.timing import Act
 from tokenworlds.core.seeding import seed_everything, torch_generator
 from tokenworlds.core.trees import map_tensors
@@ -113,7 +113,7 @@ def codings(player: Player, recipe: Recipe, draw: Draw, generator: Generator) ->
     world = player.world
     if not isinstance(world, Coding):
         return
-    learning = recipe.learning[TOLD_BY]
+    learning = recipe.learning[BATCH_OF]
     segment = draw(learning.batch, learning.length, generator)
     wanted = torch.ones_like(segment.mask)
     wanted[:, : world.codes_look_back] = False

@@ -35,6 +35,7 @@ from tokenworlds.training.schedule import Phase, Progress
 from tokenworlds.training.spec import RunSpec
 
 CODES = "codes"
+"""The set of a checkpoint that holds what is known of them."""
 OPTIMISER = "optimiser_"
 """How the sets of a checkpoint begin that optimisers are restored from."""
 
@@ -174,7 +175,7 @@ class Job:
         for name, learner in self.learners.items():
             learner.optimiser.restore(tensors[f"{OPTIMISER}{name}"])
         self.sampler.restore({k: v.numpy() for k, v in tensors["sampler"].items()})
-        if self.codes is not None and CODES in tensors:
+        if self.codes is not None:
             self.codes.restore(tensors[CODES])
         self.progress = progress_of(checkpoint)
         told = self.collector.restore(tensors["carry"], state["collector"])

@@ -6,7 +6,7 @@ the same replay, while the tokenizer that writes them is not touched.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -24,9 +24,9 @@ class Coding(Protocol):
 
     tokens: int
     """How many codes a frame has."""
-    coder: str
+    coder: ClassVar[str]
     """The name of that learner."""
-    codes_look_back: int
+    codes_look_back: ClassVar[int]
     """How many steps before a frame its codes depend on."""
 
     def codes_of(self, segment: Segment, wanted: Bool[Tensor, "B T"]) -> Int[Tensor, "n K"]:
@@ -51,7 +51,8 @@ class KnownCodes:
     def complete(self, segment: Segment, starts: Int[np.ndarray, "B 2"]) -> Segment:
         """The segment that starts at these (stream, time) with its codes; no frame is coded twice.
 
-        Where a code takes frames from before the segment it is -1, unless another segment told it.
+        All of its steps are coded, read or not: in an epoch others will ask for them. Where a code
+        takes frames from before the segment it is -1, unless another segment told it.
         """
         time = starts[:, 1:] + np.arange(segment.first.shape[1])
         stream = np.broadcast_to(starts[:, :1], time.shape)
@@ -59,8 +60,7 @@ class KnownCodes:
         wanted = self._unknown(stream, time)
         if wanted.any():
             self._learn(stream[wanted], time[wanted], segment, wanted)
-        places = (torch.from_numpy(each.copy()).to(self.device) for each in (stream, time))
-        return replace(segment, codes=self._codes[tuple(places)].long())
+        return replace(segment, codes=self._codes[self._places(stream, time)].long())
 
     def _unknown(
         self, stream: Int[np.ndarray, "B T"], time: Int[np.ndarray, "B T"]
@@ -83,9 +83,13 @@ class KnownCodes:
         wanted: Bool[np.ndarray, "B T"],
     ) -> None:
         codes = self.world.codes_of(segment, torch.from_numpy(wanted).to(self.device))
-        places = (torch.from_numpy(each.copy()).to(self.device) for each in (stream, time))
-        self._codes[tuple(places)] = codes.to(self._codes.dtype)
+        self._codes[self._places(stream, time)] = codes.to(self._codes.dtype)
         self._known[stream, time] = True
+
+    def _places(
+        self, stream: Int[np.ndarray, "*shape"], time: Int[np.ndarray, "*shape"]
+    ) -> tuple[Int[Tensor, "*shape"], ...]:
+        return tuple(torch.tensor(each, device=self.device) for each in (stream, time))
 
     def _make_room(self, streams: int, steps: int) -> None:
         """For places up to these; replay grows."""
@@ -104,5 +108,5 @@ class KnownCodes:
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Know what a state knows, and nothing else."""
-        self._codes = state["codes"].to(self.device)
+        self._codes = state["codes"].to(self.device, copy=True)
         self._known = (state["codes"] >= 0).any(-1).cpu().numpy()
