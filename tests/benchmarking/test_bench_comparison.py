@@ -92,6 +92,7 @@ def test_an_old_document_is_read_as_it_was_written(tmp_path: Path) -> None:
         ("{", "is no JSON document"),
         ("[]", "is not what 'tokenworlds bench --json' prints"),
         ('{"format": "tokenworlds-bench-1"}', "is of an older format .tokenworlds-bench-1., whose"),
+        ('{"format": "tokenworlds-bench-2"}', "is of an older format .tokenworlds-bench-2., whose"),
         ('{"format": "other"}', "is not what 'tokenworlds bench --json' prints"),
         (json.dumps({"format": FORMAT}), "is damaged: KeyError: 'recipes'"),
         (json.dumps({"format": FORMAT, "recipes": [1]}), "is damaged: TypeError"),

@@ -1,6 +1,7 @@
 """What is measured of a recipe is the work of a run, on shapes of the recipe's own."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -79,9 +80,8 @@ def test_what_is_coded_once_is_measured_once(name: str) -> None:
     recipe = load(name, "nano", "catch").recipe
     with subjects(recipe, EnvSpec("catch", "", recipe.resolution)) as found:
         world, codes = (s for s in found if s.name in ("world", "codes"))
-        learner = world.prepare(2).func.__self__  # type: ignore[attr-defined]
-        knowing = world.prepare(2).args[0]  # type: ignore[attr-defined]
-        plain = replace(knowing, codes=None)
+        update: Any = world.prepare(2)
+        learner, plain = update.func.__self__, replace(update.args[0], codes=None)
         apart = count_flops(world.prepare(2)).total + count_flops(codes.prepare(2)).total
         assert apart == count_flops(lambda: learner.update(plain)).total
         assert (codes.kind, codes.rows) == ("codes", world.rows)

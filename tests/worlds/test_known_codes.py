@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from counted_frames import count_frames
 from token_world_parts import build, segment
 from torch import Tensor
 
@@ -16,19 +17,6 @@ from tokenworlds.training.known_codes import Coding, KnownCodes
 WORLDS = ("iris", "delta_iris")
 STREAMS, STEPS = 2, 12
 CPU = torch.device("cpu")
-
-
-def count_frames(world: Any) -> list[int]:
-    """How many frames each call of the world is to code, as time goes on."""
-    asked, original = list[int](), world.codes_of
-
-    def codes_of(segment: Segment, wanted: Tensor) -> Tensor:
-        asked.append(int(wanted.sum()))
-        codes: Tensor = original(segment, wanted)
-        return codes
-
-    world.codes_of = codes_of
-    return asked
 
 
 def windows(starts: list[tuple[int, int]], length: int) -> tuple[Segment, np.ndarray]:

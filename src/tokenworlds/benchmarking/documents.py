@@ -11,8 +11,8 @@ from tokenworlds.benchmarking.figures import Figure
 from tokenworlds.core.errors import UserError
 
 FORMAT = "tokenworlds-bench-3"
-OLDER = ("tokenworlds-bench-1",)
-"""In which parts of batches were scaled in proportion."""
+OLDER = ("tokenworlds-bench-1", "tokenworlds-bench-2")
+"""In which parts of batches were scaled in proportion, or every update coded its own frames."""
 YARDSTICK = "iris"
 """The recipe that others are compared with."""
 
@@ -66,7 +66,7 @@ def read_document(path: Path) -> Document:
         raise UserError(f"{path} is no JSON document: {error}") from error
     if isinstance(found, dict) and found.get("format") in OLDER:
         raise UserError(
-            f"{path} is of an older format ({found['format']}), whose figures were scaled in "
+            f"{path} is of an older format ({found['format']}), whose figures were taken in "
             "another way: measure them anew"
         )
     if not isinstance(found, dict) or found.get("format") != FORMAT:

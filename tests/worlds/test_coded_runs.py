@@ -2,10 +2,10 @@
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
+from counted_frames import count_frames
 
 from tokenworlds.benchmarking.codings import frames_coded
 from tokenworlds.core.description import override
@@ -54,7 +54,7 @@ def job_of(name: str, folder: Path) -> Job:
 def test_a_run_that_knows_its_codes_learns_what_any_other_learns(name: str, tmp_path: Path) -> None:
     knowing, plain = job_of(name, tmp_path / "knowing"), job_of(name, tmp_path / "plain")
     plain.codes = None
-    asked = count_frames(knowing)
+    asked = count_frames(knowing.player.world)
     for job in (knowing, plain):
         torch.manual_seed(0)
         work(job, job.spec.recipe)
@@ -63,19 +63,6 @@ def test_a_run_that_knows_its_codes_learns_what_any_other_learns(name: str, tmp_
     for path, value in weights[0].items():
         torch.testing.assert_close(value, weights[1][path], rtol=1e-5, atol=1e-5)
     assert 0 < sum(asked) <= frames_coded(knowing.spec.recipe)
-
-
-def count_frames(job: Job) -> list[int]:
-    """How many frames each call of the job's world is to code, as time goes on."""
-    asked, world = list[int](), job.player.world
-    original: Any = world.codes_of  # type: ignore[attr-defined]
-
-    def codes_of(segment: Any, wanted: Any) -> Any:
-        asked.append(int(wanted.sum()))
-        return original(segment, wanted)
-
-    world.codes_of = codes_of  # type: ignore[attr-defined]
-    return asked
 
 
 @pytest.mark.parametrize("name", ["iris", "delta-iris"])
@@ -89,7 +76,7 @@ def test_a_run_taken_up_in_an_epoch_codes_no_frame_again(name: str, tmp_path: Pa
     resumed = job_of(name, tmp_path / "resumed")
     resumed.restore(read(folder))
     for side, job in (("straight", straight), ("resumed", resumed)):
-        asked[side] = count_frames(job)
+        asked[side] = count_frames(job.player.world)
         for learner in ("world", "behaviour", "world"):
             job.update(learner)
         job.close()
