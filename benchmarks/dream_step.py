@@ -15,10 +15,10 @@ import torch
 
 from tokenworlds.core.process import prepare_process
 from tokenworlds.core.types import ActionSpace, FrameShape
-from tokenworlds.evaluation.player import Player
+from tokenworlds.agent import Agent
 from tokenworlds.recipes.catalogue import load
-from tokenworlds.training.job import build_player
-from tokenworlds.training.rehearsal import blank_segment
+from tokenworlds.training.job import build_agent
+from tokenworlds.training.dry_run import blank_segment
 
 RECIPES = ("storm", "git-storm")
 ROUNDS = 9
@@ -29,31 +29,29 @@ HORIZON = 16
 
 
 class Dreamer:
-    """A player in the middle of a dream."""
+    """A agent in the middle of a dream."""
 
     def __init__(self, recipe: str, batch: int) -> None:
         torch.manual_seed(0)
         shape = FrameShape(64, 64)
-        self.player: Player = build_player(
-            load(recipe, "paper").recipe, shape, ActionSpace(ACTIONS)
-        )
+        self.agent: Agent = build_agent(load(recipe, "paper").recipe, shape, ActionSpace(ACTIONS))
         self.generator = torch.Generator().manual_seed(0)
-        self.segment = blank_segment(self.player, shape, batch, CONTEXT + 1)
-        self.carry = self.player.world.start(self.segment, WARM_UP + ROUNDS)
-        self.view = self.player.world.view(self.carry)
+        self.segment = blank_segment(self.agent, shape, batch, CONTEXT + 1)
+        self.carry = self.agent.world.start(self.segment, WARM_UP + ROUNDS)
+        self.view = self.agent.world.view(self.carry)
 
     def start(self) -> float:
         """The seconds of making ready to dream."""
         begin = time.perf_counter()
-        self.player.world.start(self.segment, HORIZON)
+        self.agent.world.start(self.segment, HORIZON)
         return time.perf_counter() - begin
 
     def step(self) -> tuple[float, float]:
         """Dream on; returns the seconds of the whole step and of the world's share of it."""
         begin = time.perf_counter()
-        action, _ = self.player.behaviour.act(self.view, (), self.generator)
+        action, _ = self.agent.behaviour.act(self.view, (), self.generator)
         chosen = time.perf_counter()
-        self.carry, dream = self.player.world.step(self.carry, action, self.generator)
+        self.carry, dream = self.agent.world.step(self.carry, action, self.generator)
         self.view = dream
         assert dream.feature is not None
         end = time.perf_counter()

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from tokenworlds.agent import Agent
+from tokenworlds import Agent
 from tokenworlds.cli import main
 from tokenworlds.core.types import Segment
 from tokenworlds.envs.catch import Catch
 
 TINY = (
-    "streams=2",
+    "num_envs=2",
     "schedule.warm_up=64",
     "learning.world.batch=2",
     "learning.behaviour.batch=4",
@@ -31,8 +31,8 @@ def test_it_plays_a_whole_game(agent: Agent) -> None:
     frame, first, over = env.reset(0), True, False
     while not over:
         action, carry = agent.act(frame[np.newaxis], np.array([first]), carry)
-        step = env.step(action[0])
-        frame, first, over = step.frame, step.ending, step.over
+        step = env.step(action[0].numpy())
+        frame, first, over = step.frame, step.terminated, step.over
     assert step.reward in (-1.0, 1.0)
 
 
@@ -53,4 +53,4 @@ def test_it_dreams_with_its_own_actions_or_given_ones(agent: Agent) -> None:
     assert len(own) == len(given) == 3
     for dream in own:
         assert dream.frame.shape == (1, 3, 64, 64)
-        assert 0 <= dream.ending.item() <= 1
+        assert 0 <= dream.terminated.item() <= 1

@@ -1,30 +1,69 @@
-"""A trained agent in three lines: load it, let it act, let it imagine."""
+"""An agent: a world and a behaviour that act and imagine together."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
+from typing import cast
 
 import numpy as np
 import torch
 from jaxtyping import Bool, UInt8
-from torch import Tensor
+from torch import Generator, Tensor, nn
 
-from tokenworlds.core.precision import insist_on_precision
-from tokenworlds.core.types import Dream, Segment
-from tokenworlds.evaluation.player import Player, PlayerCarry
-from tokenworlds.training.judgement import load_player
-from tokenworlds.training.run_folder import RunFolder
-from tokenworlds.training.spec import RunSpec
+from tokenworlds.core.precision import Precision, computing, insist_on_precision
+from tokenworlds.core.protocols import Behaviour, World
+from tokenworlds.core.trees import where_rows
+from tokenworlds.core.types import ActionSpace, Carry, Dream, FrameShape, Part, Segment
+from tokenworlds.runs.folder import RunFolder
+from tokenworlds.runs.recipe import Recipe
+from tokenworlds.runs.spec import RunSpec
+
+Array = np.ndarray
 
 
-class Agent:
-    """The player of a run's newest checkpoint, with the description it was trained by."""
+@dataclass(frozen=True, slots=True)
+class AgentCarry:
+    """The world's carry, the behaviour's carry and the last action."""
 
-    def __init__(self, player: Player, spec: RunSpec, seed: int = 0) -> None:
-        self.player = player
-        self.spec = spec
-        self._generator = torch.Generator(player.device).manual_seed(seed)
+    world: Carry
+    behaviour: Carry
+    action: Tensor
+
+
+class Agent(nn.Module):
+    """Observes with the world and acts with the behaviour. The carry is passed in and returned."""
+
+    world: World
+    behaviour: Behaviour
+
+    def __init__(
+        self,
+        world: World,
+        behaviour: Behaviour,
+        frame_shape: FrameShape,
+        action_space: ActionSpace,
+        precision: Precision = "float32",
+    ) -> None:
+        super().__init__()
+        self.precision = precision
+        self.world = world
+        self.behaviour = behaviour
+        self.frame_shape = frame_shape
+        self.action_space = action_space
+
+    @staticmethod
+    def build(
+        recipe: Recipe,
+        frame_shape: FrameShape,
+        action_space: ActionSpace,
+        precision: Precision = "float32",
+    ) -> "Agent":
+        """A recipe's agent with fresh weights."""
+        dimensions = {"frame_shape": frame_shape, "action_space": action_space}
+        world = recipe.world.build(**dimensions)
+        behaviour = recipe.behaviour.build(feature_shape=world.feature_shape, **dimensions)
+        return Agent(world, behaviour, frame_shape, action_space, precision).eval()
 
     @staticmethod
     def load(
@@ -32,42 +71,82 @@ class Agent:
         modules: Mapping[str, ModuleType] | None = None,
         device: str | None = None,
     ) -> "Agent":
-        """From a run folder; `modules` holds your own code, if the recipe was your own.
+        """The agent of a run's newest checkpoint.
 
-        Without a device named, the agent goes where it was trained; elsewhere it takes float32.
+        `modules` holds your own code by module name, if the recipe uses any. Without `device`,
+        the agent goes to the device it was trained on; on another device it computes in float32.
         """
         folder = RunFolder.open(Path(run))
         spec = folder.spec(lambda _: modules or {})
         if device is not None:
             spec = replace(spec, device=device, precision="float32")
-        insist_on_precision(spec.precision, spec.device)
-        return Agent(load_player(folder, spec).player, spec)
+        return Agent.restore(spec, folder.newest_weights())
 
+    @staticmethod
+    def restore(spec: RunSpec, weights: Mapping[str, Tensor]) -> "Agent":
+        """The agent of a run specification with these weights."""
+        insist_on_precision(spec.precision, spec.device)
+        torch.set_num_threads(spec.threads)
+        env = spec.env.make(evaluation=True)
+        agent = Agent.build(spec.recipe, env.frame_shape, env.action_space, spec.precision)
+        env.close()
+        agent.load_state_dict(dict(weights))
+        return agent.to(spec.device)
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    def initial(self, batch: int) -> AgentCarry:
+        """The carry before the first observation."""
+        last_action = self.action_space.zeros(batch, device=self.device)
+        return AgentCarry(None, self.behaviour.initial(batch), last_action)
+
+    @torch.no_grad()
     def act(
         self,
-        frame: UInt8[np.ndarray, "N H W C"],
-        first: Bool[np.ndarray, " N"],
-        carry: PlayerCarry | None = None,
-        temperature: float = 0.0,
-    ) -> tuple[np.ndarray, PlayerCarry]:
-        """Actions for frames; give the carry back with the next ones, and say where games begin."""
-        carry = carry or self.player.initial(len(frame))
-        seen = torch.from_numpy(frame), torch.from_numpy(first)
-        action, carry = self.player.act(*seen, carry, self._generator, temperature)
-        return action.cpu().numpy(), carry
+        frame: UInt8[Tensor | Array, "B H W C"],
+        first: Bool[Tensor | Array, " B"],
+        carry: AgentCarry | None = None,
+        generator: Generator | None = None,
+        temperature: float = 1.0,
+    ) -> tuple[Tensor, AgentCarry]:
+        """Choose an action for each frame. Where `first` is set, history is reset."""
+        frame, first = (torch.as_tensor(each).to(self.device) for each in (frame, first))
+        carry = carry or self.initial(len(frame))
+        if carry.world is None:
+            first = torch.ones_like(first)
+        memory = where_rows(first, self.behaviour.initial(len(frame)), carry.behaviour)
+        with computing(self.device, self.precision):
+            world = self.world.observe(frame, carry.action, first, carry.world, generator)
+            view = self.world.view(world)
+            action, memory = self.behaviour.act(view, memory, generator, temperature)
+        return action, AgentCarry(world, memory, action)
+
+    def parts(self, generator: Generator | None) -> dict[str, Part]:
+        """What learns, by the name of its learner; dreams are sampled from the generator."""
+        world, behaviour = self.world, self.behaviour
+        dreaming = Part(
+            cast(nn.Module, behaviour), lambda segment: behaviour.lessons(world, segment, generator)
+        )
+        return {**world.parts(), "behaviour": dreaming}
 
     def imagine(
-        self, segment: Segment, steps: int, actions: Tensor | None = None
+        self,
+        segment: Segment,
+        steps: int,
+        actions: Tensor | None = None,
+        generator: Generator | None = None,
     ) -> Iterator[Dream]:
         """Dream on from the last step of a segment, with given actions [B, steps] or its own."""
-        world, behaviour = self.player.world, self.player.behaviour
-        carry = world.start(segment.to(self.player.device), steps)
+        world, behaviour = self.world, self.behaviour
+        carry = world.start(segment.to(self.device), steps)
         view, memory = world.view(carry), behaviour.initial(len(segment.first))
         for step in range(steps):
             if actions is None:
-                action, memory = behaviour.act(view, memory, self._generator)
+                action, memory = behaviour.act(view, memory, generator)
             else:
-                action = actions[:, step].to(self.player.device)
-            carry, dream = world.step(carry, action, self._generator)
+                action = actions[:, step].to(self.device)
+            carry, dream = world.step(carry, action, generator)
             view = dream
             yield dream

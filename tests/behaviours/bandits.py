@@ -83,7 +83,7 @@ def steps_of(state: Tensor, **fields: Tensor) -> Segment:
     """Steps in these states (rows, time), at which nothing special happened unless told so."""
     no = torch.zeros(state.shape, dtype=torch.bool)
     byte = state.to(torch.uint8)[..., None, None, None]
-    known = {"first": no, "ending": no, "cutoff": no, "mask": ~no, "reward": no.float()}
+    known = {"first": no, "terminated": no, "truncated": no, "mask": ~no, "reward": no.float()}
     frame = byte.expand(*state.shape, 8, 8, 3)
     return Segment(frame=frame, **{"action": state, **known, **fields})
 

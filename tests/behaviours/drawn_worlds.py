@@ -19,8 +19,8 @@ class Drawn:
     def draw(self, state: Tensor) -> Tensor:
         raise NotImplementedError
 
-    def dream(self, state: Tensor, reward: Tensor, ending: Tensor) -> Dream:
-        return Dream(unreadable(state), reward, ending, lambda: to_frames(self.draw(state)))
+    def dream(self, state: Tensor, reward: Tensor, terminated: Tensor) -> Dream:
+        return Dream(unreadable(state), reward, terminated, lambda: to_frames(self.draw(state)))
 
     def view(self, carry: Tensor) -> Dream:
         nothing = torch.zeros(len(carry))
@@ -101,7 +101,13 @@ class Signpost(Drawn):
 def segment_of(frame: Tensor, action: Tensor, **flags: Tensor) -> Segment:
     """Steps at which nothing special happened, unless flags say so."""
     nothing = torch.zeros(frame.shape[:2], dtype=torch.bool)
-    names = {"first": nothing, "ending": nothing, "cutoff": nothing, "mask": ~nothing, **flags}
+    names = {
+        "first": nothing,
+        "terminated": nothing,
+        "truncated": nothing,
+        "mask": ~nothing,
+        **flags,
+    }
     return Segment(frame=frame, action=action, reward=nothing.float(), **names)
 
 

@@ -77,7 +77,7 @@ def rooms(batch: int, generator: Generator) -> Tensor:
 def begin_in(room: Tensor) -> Segment:
     nothing = torch.zeros(len(room), 1, dtype=torch.bool)
     frame = torch.zeros(len(room), 1, 8, 8, 3, dtype=torch.uint8)
-    flags = {"first": nothing, "ending": nothing, "cutoff": nothing, "mask": ~nothing}
+    flags = {"first": nothing, "terminated": nothing, "truncated": nothing, "mask": ~nothing}
     return Segment(frame=frame, action=room[:, None], reward=nothing.float(), **flags)
 
 
@@ -134,7 +134,7 @@ def test_steps_after_an_imagined_ending_carry_no_weight() -> None:
     rollout = imagine(Chain(), agent, start, HORIZON, torch.Generator().manual_seed(0))
     weight = agent.losses_of(rollout).masks["actor"]
     for row in range(8):
-        ended = rollout.ending[:, row].nonzero()
+        ended = rollout.terminated[:, row].nonzero()
         if len(ended):
             assert weight[int(ended[0]) + 1 :, row].sum() == 0
             assert weight[: int(ended[0]) + 1, row].min() == 1

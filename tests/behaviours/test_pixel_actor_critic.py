@@ -172,19 +172,19 @@ def test_a_fresh_copy_judges_as_the_network_itself_would(encoder: Any, steps: in
     assert by_copy.std() > 0
 
 
-def imagined(agent: PixelActorCritic, reward: list[float], ending: list[float]) -> Imagined:
+def imagined(agent: PixelActorCritic, reward: list[float], terminated: list[float]) -> Imagined:
     """One row of a dream with these outcomes."""
     steps = len(reward)
     hidden = torch.randn(steps, 1, 16, generator=generator()).requires_grad_()
     frame = torch.zeros(steps + 1, 1, 3, 8, 8)
     action = torch.ones(steps, 1, dtype=torch.long)
-    outcome = [torch.tensor(values).unsqueeze(-1) for values in (reward, ending)]
+    outcome = [torch.tensor(values).unsqueeze(-1) for values in (reward, terminated)]
     return Imagined(hidden, frame, action, outcome[0], outcome[1], agent.initial(1))
 
 
 def test_returns_and_terms_by_hand() -> None:
     """Discount 0.5 and trace 0.5; R_3 is the value of the last state."""
-    agent = behaviour(discount=0.5, trace=0.5, critic_scale=1.0)
+    agent = behaviour(discount=0.5, return_lambda=0.5, critic_scale=1.0)
     dream = imagined(agent, [1.0, 0.0, 2.0], [0.0, 0.0, 0.0])
     judged = torch.tensor([[1.0], [2.0], [4.0], [8.0]])
     # R_2 = 2 + 0.5 * 8 = 6; R_1 = 0.5 * (2 + 3) = 2.5; R_0 = 1 + 0.5 * (1 + 1.25) = 2.125
@@ -201,9 +201,9 @@ def test_returns_and_terms_by_hand() -> None:
 def test_after_an_imagined_ending_nothing_counts() -> None:
     agent = behaviour(critic_scale=1.0)
     judged = torch.ones(5, 1)
-    endings = [0.0, 1.0, 0.0, 0.0]
-    ours = agent.losses_of(imagined(agent, [1.0, 1.0, 5.0, 5.0], endings), judged)
-    theirs = agent.losses_of(imagined(agent, [1.0, 1.0, -7.0, 0.0], endings), judged)
+    terminations = [0.0, 1.0, 0.0, 0.0]
+    ours = agent.losses_of(imagined(agent, [1.0, 1.0, 5.0, 5.0], terminations), judged)
+    theirs = agent.losses_of(imagined(agent, [1.0, 1.0, -7.0, 0.0], terminations), judged)
     assert ours.masks["actor"].flatten().tolist() == [1.0, 1.0, 0.0, 0.0]
     torch.testing.assert_close(ours.means(), theirs.means())
 

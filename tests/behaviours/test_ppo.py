@@ -123,8 +123,8 @@ def test_every_epoch_goes_through_all_steps_in_an_order_of_its_own() -> None:
     assert first != second
 
 
-def outcome(reward: list[float], ending: list[float]) -> Experience:
-    columns = [torch.tensor(values).unsqueeze(-1) for values in (reward, ending)]
+def outcome(reward: list[float], terminated: list[float]) -> Experience:
+    columns = [torch.tensor(values).unsqueeze(-1) for values in (reward, terminated)]
     no = torch.zeros_like(columns[0])
     seen = torch.zeros(len(reward) + 1, 1, 2)
     return Experience(seen, no.long(), columns[0], columns[1], no.bool(), torch.ones_like(no))
@@ -134,7 +134,7 @@ def outcome(reward: list[float], ending: list[float]) -> Experience:
 def test_the_horizon_counts_as_an_ending_if_so_chosen(
     bootstraps: bool, expected: list[float]
 ) -> None:
-    agent = ppo(trace=1.0, bootstraps=bootstraps)
+    agent = ppo(return_lambda=1.0, bootstraps=bootstraps)
     value = torch.tensor([[0.0], [0.0], [10.0]])
     found = agent.advantage(outcome([1.0, 1.0], [0.0, 0.0]), value)
     assert found.flatten().tolist() == expected
@@ -147,7 +147,7 @@ def looking(**choices: Any) -> PPO:
 def test_steps_after_an_imagined_ending_carry_no_weight() -> None:
     agent = looking()
     experience = agent.gather(Chain(), rooms(torch.full((16,), 3)), generator())
-    ended = experience.ending.cumsum(0) - experience.ending
+    ended = experience.terminated.cumsum(0) - experience.terminated
     assert ended.any()
     assert torch.equal(experience.weight, (ended == 0).float())
 

@@ -1,4 +1,4 @@
-"""PPO on what really happened: endings, cutoffs, padding and stacks that are not known."""
+"""PPO on what really happened: endings, truncations, padding and stacks that are not known."""
 
 from dataclasses import replace
 from typing import Any
@@ -25,13 +25,18 @@ def flags(*places: int, steps: int = 6) -> Tensor:
 def eventful(**fields: Tensor) -> Segment:
     """Step 1 ends an episode, step 3 is cut off, step 5 is only judged."""
     reward = torch.tensor([[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]])
-    told = {"first": flags(0, 2, 4), "ending": flags(1), "cutoff": flags(3), "reward": reward}
+    told = {
+        "first": flags(0, 2, 4),
+        "terminated": flags(1),
+        "truncated": flags(3),
+        "reward": reward,
+    }
     return steps_of(torch.zeros(1, 6, dtype=torch.long), **{**told, **fields})
 
 
 def test_endings_stop_the_return_and_cutoffs_cut_the_trace() -> None:
     """All values are 1: surprises of 1 + 1/2 - 1, 2 - 1, 3 + 1/2 - 1, and 5 + 1/2 - 1."""
-    agent = ppo(experience="real", trace=1.0)
+    agent = ppo(experience="real", return_lambda=1.0)
     experience = agent.gather(ToldBandit(), eventful(), None)
     assert experience.cut.flatten().tolist() == [False, False, False, True, False]
     assert experience.weight.flatten().tolist() == [1.0, 1.0, 1.0, 0.0, 1.0]
@@ -40,14 +45,14 @@ def test_endings_stop_the_return_and_cutoffs_cut_the_trace() -> None:
 
 
 def test_a_true_ending_at_the_time_limit_is_an_ending() -> None:
-    experience = look_back(ToldBandit(), eventful(ending=flags(1, 3)), "feature")
+    experience = look_back(ToldBandit(), eventful(terminated=flags(1, 3)), "feature")
     assert not experience.cut.any()
     assert experience.weight.all()
 
 
 def test_padding_counts_neither_itself_nor_as_what_followed() -> None:
     """Steps 0 and 5 are padding; nothing is known of what came of step 4."""
-    seen = eventful(first=flags(1), ending=flags(), cutoff=flags(), mask=flags(1, 2, 3, 4))
+    seen = eventful(first=flags(1), terminated=flags(), truncated=flags(), mask=flags(1, 2, 3, 4))
     weight = look_back(ToldBandit(), seen, "feature").weight
     assert weight.flatten().tolist() == [0.0, 1.0, 1.0, 1.0, 0.0]
 
@@ -116,7 +121,7 @@ def test_the_world_without_a_model_tells_its_stacks() -> None:
     config = PPO.Config(experience="real", network=network)
     agent = config.build(feature_shape=world.feature_shape, **facts)
     for first, weight in ((flags(), [0, 0, 1, 1, 1]), (flags(0), [1] * 5)):
-        seen = eventful(first=first, ending=flags(), cutoff=flags())
+        seen = eventful(first=first, terminated=flags(), truncated=flags())
         assert agent.gather(world, seen, None).weight.flatten().tolist() == weight
 
 

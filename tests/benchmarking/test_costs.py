@@ -31,7 +31,7 @@ def test_iterations_cost_what_the_reference_was_seen_to_do() -> None:
 def test_a_schedule_of_ones_own_counts_for_what_it_says() -> None:
     changes = {
         "steps": 1000,
-        "streams": 1,
+        "num_envs": 1,
         "schedule.warm_up": 200,
         "schedule.updates": {"world": 0.5, "behaviour": 2.0},
     }
@@ -53,7 +53,7 @@ def test_a_step_costs_the_sum_of_its_updates_and_of_nothing_else() -> None:
 # 2 x 2.
 EPOCHS = {
     "steps": 30,
-    "streams": 2,
+    "num_envs": 2,
     "schedule.steps": 10,
     "schedule.first_steps": 0,
     "schedule.first_updates": {},

@@ -20,7 +20,7 @@ from tokenworlds.benchmarking.growth import (
 )
 from tokenworlds.core.errors import UserError
 from tokenworlds.recipes.catalogue import load
-from tokenworlds.training.recipe import Recipe
+from tokenworlds.runs.recipe import Recipe
 
 BY_NAME = {axis.name: axis for axis in AXES}
 STEP_VQ = load("step-vq-m", "paper").recipe

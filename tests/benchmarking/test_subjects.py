@@ -96,7 +96,7 @@ def test_segments_are_noise_in_the_midst_of_episodes() -> None:
         assert len(segment.frame.unique()) > 100
         assert segment.reward.unique().tolist() == [-1.0, 0.0, 1.0]
         assert segment.mask.all()
-        assert not (segment.first | segment.ending | segment.cutoff).any()
+        assert not (segment.first | segment.terminated | segment.truncated).any()
         part = first_rows(segment, 2)
         assert torch.equal(part.frame, segment.frame[:2])
         assert part.mask.shape == (2, 3)

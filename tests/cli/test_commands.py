@@ -13,7 +13,7 @@ from tokenworlds.cli import main
 from tokenworlds.evaluation.results import read_result
 from tokenworlds.recipes import catalogue
 from tokenworlds.recipes.listing import entries
-from tokenworlds.training.metrics import read_metrics
+from tokenworlds.runs.metrics import read_metrics
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -80,10 +80,10 @@ def test_fewer_steps_than_the_warm_up_are_no_more_than_asked_for(
 
 @pytest.mark.usefixtures("_no_pictures")
 def test_changes_may_be_given_together_or_apart() -> None:
-    words = ["train", "cb-m", "--run", "run", "--steps", "4", "--set", "streams=2"]
+    words = ["train", "cb-m", "--run", "run", "--steps", "4", "--set", "num_envs=2"]
     assert main([*words, "--set", "evaluation.final_episodes=1", "schedule.warm_up=2"]) == 0
     recipe = json.loads(Path("run/run.json").read_text())["run"]["recipe"]
-    assert (recipe["steps"], recipe["streams"], recipe["schedule"]["warm_up"]) == (4, 2, 2)
+    assert (recipe["steps"], recipe["num_envs"], recipe["schedule"]["warm_up"]) == (4, 2, 2)
     assert recipe["evaluation"]["final_episodes"] == 1
 
 

@@ -88,7 +88,7 @@ def test_a_run_without_play_or_player_is_named(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = told_off([str(run), "--horizon", "1000"], capsys)
-    assert "1002 steps does not fit: each of the 2 streams in replay holds 32" in said
+    assert "1002 steps does not fit: each of the 2 environments in replay holds 32" in said
     shutil.rmtree(run / "replay")
     said = told_off([str(run)], capsys)
     assert said.startswith("run holds no play to dream of: run/replay/stream-000/")

@@ -8,25 +8,25 @@ import pytest
 from PIL import Image
 from tiny_runs import train
 
+from tokenworlds.agent import Agent
 from tokenworlds.cli import main
-from tokenworlds.evaluation.player import Player
-from tokenworlds.training.run_folder import RunFolder
+from tokenworlds.runs.folder import RunFolder
 
 GREY = ("grey=true", "collection.temperature=1.5", "evaluation.temperature=0.75")
 
 
 @pytest.fixture
 def temperatures(monkeypatch: pytest.MonkeyPatch) -> dict[bool, set[float]]:
-    """The temperatures that a player is asked to act at, by whether it sees the streams of play."""
+    """Temperatures an agent acts at, in evaluation and collection."""
     asked: dict[bool, set[float]] = {True: set(), False: set()}
-    act = Player.act
+    act = Agent.act
 
-    def listen(player: Player, frame: Any, first: Any, carry: Any, *rest: Any) -> Any:
+    def listen(agent: Agent, frame: Any, first: Any, carry: Any, *rest: Any) -> Any:
         assert frame.shape[-1] == 1
         asked[len(frame) == 2].add(rest[1] if len(rest) > 1 else 1.0)
-        return act(player, frame, first, carry, *rest)
+        return act(agent, frame, first, carry, *rest)
 
-    monkeypatch.setattr(Player, "act", listen)
+    monkeypatch.setattr(Agent, "act", listen)
     return asked
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from tokenworlds.training import readable
-from tokenworlds.training.live_screen import LiveScreen, SteadyLive
-from tokenworlds.training.screen import Heading, PlainScreen, open_screen
+from tokenworlds.terminal import formatting
+from tokenworlds.terminal.live_screen import LiveScreen, SteadyLive
+from tokenworlds.terminal.screen import Heading, PlainScreen, open_screen
 
 HEADING = Heading("step-vq-m", "nano", "toy:catch", 7, 5000, Path("runs/somewhere"), 1.0)
 RATES = {
@@ -27,7 +27,7 @@ def events() -> Iterator[dict[str, Any]]:
     for step in range(64, 3200, 64):
         share = step / 3200
         event = {"agent_steps": step, "collect/return": 2 * share - 1}
-        for term in ("reconstruction", "commitment", "dynamics", "reward", "ending", "total"):
+        for term in ("reconstruction", "commitment", "dynamics", "reward", "termination", "total"):
             event[f"world/loss/{term}"] = 2400.0 * (1 - share)
         for term in ("actor", "entropy", "slow_critic", "total"):
             event[f"behaviour/loss/{term}"] = -0.01 * share
@@ -147,7 +147,7 @@ def test_without_a_terminal_lines_are_plain_whatever_colours_are_wished_for(
     ],
 )
 def test_values_are_short(number: float, text: str) -> None:
-    assert readable.value(number) == text
+    assert formatting.value(number) == text
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_values_are_short(number: float, text: str) -> None:
     [(0.0312, "0.0312"), (4.126, "4.13"), (6369.0, "6.37k"), (2.5e6, "2.5M")],
 )
 def test_rates_are_short(per_second: float, text: str) -> None:
-    assert readable.rate(per_second) == text
+    assert formatting.rate(per_second) == text
 
 
 @pytest.mark.parametrize(
@@ -163,13 +163,13 @@ def test_rates_are_short(per_second: float, text: str) -> None:
     [(-3.0, "0:00"), (59.6, "1:00"), (252.0, "4:12"), (3852.0, "1:04:12"), (2e5, "2 d 7 h")],
 )
 def test_durations_are_readable(seconds: float, text: str) -> None:
-    assert readable.duration(seconds) == text
+    assert formatting.duration(seconds) == text
 
 
 def test_sparklines_show_the_whole_course() -> None:
-    assert readable.sparkline([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], 20) == "▁▂▃▄▅▆▇█"
-    assert readable.sparkline([0.0] * 4 + [1.0] * 4, 2) == "▁█"
-    assert readable.sparkline([3.0, 3.0, 3.0], 3) == "▁▁▁"
-    assert readable.sparkline([], 5) == ""
-    assert readable.sparkline([1.0, float("nan"), float("inf"), 2.0], 4) == "▁█"
-    assert len(readable.sparkline([float(n) for n in range(1000)], 33)) == 33
+    assert formatting.sparkline([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], 20) == "▁▂▃▄▅▆▇█"
+    assert formatting.sparkline([0.0] * 4 + [1.0] * 4, 2) == "▁█"
+    assert formatting.sparkline([3.0, 3.0, 3.0], 3) == "▁▁▁"
+    assert formatting.sparkline([], 5) == ""
+    assert formatting.sparkline([1.0, float("nan"), float("inf"), 2.0], 4) == "▁█"
+    assert len(formatting.sparkline([float(n) for n in range(1000)], 33)) == 33

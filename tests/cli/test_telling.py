@@ -1,4 +1,4 @@
-"""What a run writes down about itself, and what it says of its pace."""
+"""What a run writes down about itself, and what it says of its throughput."""
 
 from pathlib import Path
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-from tokenworlds.training import pace
-from tokenworlds.training.metrics import Average, MetricsFile, read_metrics
-from tokenworlds.training.pace import EPISODES, Pace
+from tokenworlds.runs.metrics import Average, MetricsFile, read_metrics
+from tokenworlds.training import throughput
+from tokenworlds.training.throughput import EPISODES, Pace
 
 
 def test_an_average_goes_on_where_it_was() -> None:
@@ -75,7 +75,7 @@ class Clock:
 
 def test_the_time_left_counts_learning_and_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    monkeypatch.setattr(pace, "time", clock)
+    monkeypatch.setattr(throughput, "time", clock)
     measured = Pace()
     work = {"agent_steps": 1000, "world_updates": 250, "behaviour_updates": 0}
     assert measured.seconds_left(work, 20) is None
@@ -95,9 +95,9 @@ def test_the_time_left_counts_learning_and_evaluation(monkeypatch: pytest.Monkey
 
 def test_the_pace_is_that_of_late(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    monkeypatch.setattr(pace, "time", clock)
+    monkeypatch.setattr(throughput, "time", clock)
     measured = Pace()
-    for seconds in [9.0] * 100 + [1.0] * pace.WINDOW:
+    for seconds in [9.0] * 100 + [1.0] * throughput.WINDOW:
         with measured.measure("agent_steps", 1):
             clock.now += seconds
     assert measured.seconds_left({"agent_steps": 10}, 0) == pytest.approx(10.0)

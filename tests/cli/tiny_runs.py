@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from tokenworlds.cli import main
-from tokenworlds.training.screen import PlainScreen
+from tokenworlds.terminal.screen import PlainScreen
 
 STEPS = 64
 TINY = (
     "resolution=16",
-    "streams=2",
+    "num_envs=2",
     "world.tokenizer.filters=[8,8,8]",
     "world.tokenizer.strides=[2,2,2]",
     "world.tokenizer.groups=4",
@@ -21,7 +21,7 @@ TINY = (
     "world.sequence.layers=1",
     "world.sequence.heads=2",
     "world.reward.hidden=[16]",
-    "world.ending.hidden=[16]",
+    "world.termination.hidden=[16]",
     "behaviour.actor=[16]",
     "behaviour.critic=[16]",
     "behaviour.horizon=2",

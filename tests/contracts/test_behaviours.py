@@ -68,7 +68,7 @@ def segment(space: ActionSpace, steps: int = 3) -> Segment:
     first = nothing.clone()
     first[1, steps // 2] = first[2, -1] = True
     frame = torch.randint(0, 256, (ROWS, steps, 8, 8, 3), generator=generator()).to(torch.uint8)
-    flags = {"first": first, "ending": nothing, "cutoff": nothing, "mask": ~nothing}
+    flags = {"first": first, "terminated": nothing, "truncated": nothing, "mask": ~nothing}
     return Segment(
         frame=frame, action=space.zeros(ROWS, steps), reward=torch.zeros(ROWS, steps), **flags
     )

@@ -9,17 +9,16 @@ from rough_products import RoughProducts
 from same_draws import Draws
 from torch import Tensor
 
+from tokenworlds.agent import Agent
 from tokenworlds.behaviours.ppo import PPO
 from tokenworlds.benchmarking.subjects import random_segment
 from tokenworlds.core.config import variant
 from tokenworlds.core.precision import Precision, computing, lack_of_bfloat16
 from tokenworlds.core.trees import named_tensors
 from tokenworlds.core.types import ActionSpace, FrameShape, Segment
-from tokenworlds.evaluation.player import Player
 from tokenworlds.recipes.catalogue import RECIPES, load
-from tokenworlds.training.job import build_player
+from tokenworlds.runs.recipe import Recipe
 from tokenworlds.training.learner import Learner
-from tokenworlds.training.recipe import Recipe
 
 LACK = lack_of_bfloat16("cpu")
 SPACE = ActionSpace(4)
@@ -35,15 +34,15 @@ class Case:
         self.shape = FrameShape(recipe.resolution, recipe.resolution, 1 if recipe.grey else 3)
         torch.manual_seed(0)
         self.precision: Precision = precision
-        self.player: Player = build_player(self.recipe, self.shape, SPACE, precision)
+        self.agent: Agent = Agent.build(self.recipe, self.shape, SPACE, precision)
 
     def segment(self, batch: int, steps: int) -> Segment:
         return random_segment(self.shape, SPACE, batch, steps, torch.Generator().manual_seed(1))
 
     def learners(self) -> dict[str, Learner]:
-        parts = self.player.parts(torch.Generator().manual_seed(2))
+        parts = self.agent.parts(torch.Generator().manual_seed(2))
         learning = self.recipe.learning
-        context = partial(computing, self.player.device, self.precision)
+        context = partial(computing, self.agent.device, self.precision)
         return {name: Learner(name, learning[name], parts[name], context) for name in parts}
 
     def update(self, learner: Learner) -> dict[str, Tensor]:
@@ -75,7 +74,7 @@ def test_losses_and_gradients_are_nearly_those_of_float32(name: str, part: str) 
     # A weight that was never reached by a gradient has no state.
     assert rough.optimiser.state().keys() == exact.optimiser.state().keys()
     assert float_types(rough.optimiser.state()) == {torch.float32}
-    assert float_types(dict(cases[1].player.state_dict())) == {torch.float32}
+    assert float_types(dict(cases[1].agent.state_dict())) == {torch.float32}
 
 
 @pytest.mark.parametrize(
@@ -89,13 +88,13 @@ def test_what_is_carried_has_the_precision_it_began_with(name: str) -> None:
 @torch.no_grad()
 def carried_types(case: Case) -> list[dict[str, torch.dtype]]:
     """Of what is remembered after acting twice, and after a step of a dream."""
-    player, segment, generator = case.player, case.segment(2, 4), torch.Generator()
-    carry, world = player.initial(2), player.world
+    agent, segment, generator = case.agent, case.segment(2, 4), torch.Generator()
+    carry, world = agent.initial(2), agent.world
     with RoughProducts():
         for step in range(2):
             seen = segment.frame[:, step], segment.first[:, step]
-            _, carry = player.act(*seen, carry, generator)
-        with computing(player.device, case.precision):
+            _, carry = agent.act(*seen, carry, generator)
+        with computing(agent.device, case.precision):
             start = world.start(segment, 1)
             dreamt, _ = world.step(start, segment.action[:, -1], generator)
     return [{name: leaf.dtype for name, leaf in named_tensors(t)} for t in (carry, start, dreamt)]

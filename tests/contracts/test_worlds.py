@@ -58,7 +58,7 @@ def clone(carry: Any) -> Any:
 
 
 def outcome(dreamt: Dream) -> list[Tensor]:
-    return [dreamt.reward, dreamt.ending, dreamt.feature, dreamt.frame]
+    return [dreamt.reward, dreamt.terminated, dreamt.feature, dreamt.frame]
 
 
 def test_members_are_found() -> None:
@@ -80,8 +80,8 @@ def test_a_dream_has_features_frames_and_outcomes(dreamer: Any, space: ActionSpa
         assert seen.frame.max() <= 1
         assert not seen.feature.requires_grad
     for dreamt in dreams:
-        assert dreamt.reward.shape == dreamt.ending.shape == (3,)
-        assert ((dreamt.ending >= 0) & (dreamt.ending <= 1)).all()
+        assert dreamt.reward.shape == dreamt.terminated.shape == (3,)
+        assert ((dreamt.terminated >= 0) & (dreamt.terminated <= 1)).all()
         assert not dreamt.reward.requires_grad
 
 
@@ -208,7 +208,7 @@ def test_what_is_padding_has_no_bearing(world: Any, space: ActionSpace) -> None:
     real = seen.mask
     frame = torch.where(real[..., None, None, None], seen.frame, other.frame)
     changed = Segment(
-        frame, seen.first, seen.action, seen.reward, seen.ending, seen.cutoff, seen.mask
+        frame, seen.first, seen.action, seen.reward, seen.terminated, seen.truncated, seen.mask
     )
     for part in world.parts().values():
         ours, theirs = (next(part.lessons(steps)).means() for steps in (seen, changed))

@@ -86,8 +86,8 @@ def segment(space: ActionSpace, batch: int = 3, steps: int = 5, seed: int = 1) -
         first=first,
         action=actions(space, batch, steps),
         reward=torch.randn(batch, steps, generator=generator),
-        ending=no,
-        cutoff=no,
+        terminated=no,
+        truncated=no,
         mask=~no,
     )
 

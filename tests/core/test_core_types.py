@@ -91,8 +91,8 @@ def test_a_segment_moves_to_a_device_whole() -> None:
         first=flags,
         action=torch.zeros(2, 3, dtype=torch.long),
         reward=torch.zeros(2, 3),
-        ending=flags,
-        cutoff=flags,
+        terminated=flags,
+        truncated=flags,
         mask=~flags,
         codes=torch.zeros(2, 3, 4, dtype=torch.long),
     )

@@ -3,8 +3,8 @@ from typing import Annotated, Any, Literal, NewType, TypeVar, Union
 
 import pytest
 
+from tokenworlds.core.coercion import coerce
 from tokenworlds.core.errors import UserError
-from tokenworlds.core.hints import coerce
 from tokenworlds.core.types import FrameShape
 
 Count = NewType("Count", int)

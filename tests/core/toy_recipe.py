@@ -21,7 +21,7 @@ class Phase:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class World:
     sequence: ConfigOf[Any] = field(default_factory=Recurrent.Config)
-    scales: Mapping[str, float] = field(default_factory=lambda: {"reward": 1.0, "ending": 1.0})
+    scales: Mapping[str, float] = field(default_factory=lambda: {"reward": 1.0, "termination": 1.0})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -26,7 +26,7 @@ def trajectory(env: Env, seed: int, steps: int = 60, actions: int = 0) -> str:
     for _ in range(steps):
         step = env.step(draw_action(env, generator))
         digest.update(step.frame.tobytes())
-        digest.update(repr((step.reward, step.ending, step.cutoff, step.over)).encode())
+        digest.update(repr((step.reward, step.terminated, step.truncated, step.over)).encode())
         if step.over:
             break
     return digest.hexdigest()

@@ -72,8 +72,8 @@ def test_only_a_fall_to_some_lives_left_is_a_life_lost(monkeypatch: pytest.Monke
     # As Amidar counts: none before the game, then up, then one by one, and none when over.
     lives = [0] * 5 + [11] * 4 + [10] * 4 + [10] * 4 + [11] * 4 + [0] * 4
     steps = play_console(monkeypatch, Console(lives), 6, PLAIN)
-    assert [step.ending for step in steps] == [False, False, True, False, False, False]
-    assert not any(step.over or step.cutoff for step in steps)
+    assert [step.terminated for step in steps] == [False, False, True, False, False, False]
+    assert not any(step.over or step.truncated for step in steps)
 
 
 def test_a_step_shows_the_last_two_of_its_four_frames_and_sums_rewards(
@@ -89,7 +89,7 @@ def test_a_step_cut_short_shows_no_frame_of_the_step_before(
 ) -> None:
     *_, last = play_console(monkeypatch, Console([3], over_at=5), 2, PLAIN)
     assert shown(last) == (5, 5)
-    assert (last.reward, last.ending, last.over) == (1.0, True, True)
+    assert (last.reward, last.terminated, last.over) == (1.0, True, True)
 
 
 def test_a_lost_life_cuts_the_skip_short_only_where_the_protocol_says_so(
@@ -98,8 +98,8 @@ def test_a_lost_life_cuts_the_skip_short_only_where_the_protocol_says_so(
     lives = [3] * 6 + [2]
     plain = play_console(monkeypatch, Console(lives), 2, PLAIN)[-1]
     drama = play_console(monkeypatch, Console(lives), 2, PROTOCOLS["drama"])[-1]
-    assert plain.ending
-    assert drama.ending
+    assert plain.terminated
+    assert drama.terminated
     assert (shown(plain), plain.reward) == ((8, 7), 4.0)
     assert (shown(drama), drama.reward) == ((6, 6), 2.0)
 
@@ -161,9 +161,9 @@ def endings_of_a_game(evaluation: bool) -> tuple[int, int]:
     steps = [env.step(FIRE)]
     while not steps[-1].over:
         steps.append(env.step(FIRE))
-    assert not any(step.cutoff for step in steps)
-    assert steps[-1].ending
-    return sum(step.ending for step in steps), sum(step.over for step in steps)
+    assert not any(step.truncated for step in steps)
+    assert steps[-1].terminated
+    return sum(step.terminated for step in steps), sum(step.over for step in steps)
 
 
 def test_each_of_five_lives_ends_an_episode_in_training_and_none_in_evaluation() -> None:
@@ -176,9 +176,9 @@ def test_the_cap_is_a_cutoff_and_counts_raw_frames() -> None:
     for _ in range(2):
         env.reset(0)
         steps = [env.step(0) for _ in range(10)]
-        assert [step.cutoff for step in steps] == [False] * 9 + [True]
+        assert [step.truncated for step in steps] == [False] * 9 + [True]
         assert [step.over for step in steps] == [False] * 9 + [True]
-        assert not any(step.ending for step in steps)
+        assert not any(step.terminated for step in steps)
 
 
 def test_all_games_of_the_benchmark_are_there() -> None:

@@ -180,18 +180,20 @@ def scripted(protocol: ControlProtocol, *steps: Any) -> tuple[Control, Script]:
     return env, script
 
 
-@pytest.mark.parametrize(("discount", "ending", "cutoff"), [(0.0, True, False), (1.0, False, True)])
+@pytest.mark.parametrize(
+    ("discount", "terminated", "truncated"), [(0.0, True, False), (1.0, False, True)]
+)
 def test_only_an_end_of_discount_zero_is_true_and_it_stops_the_repetition(
-    discount: float, ending: bool, cutoff: bool
+    discount: float, terminated: bool, truncated: bool
 ) -> None:
     middle = dm_env.transition(1.0, None)
     last = dm_env.TimeStep(dm_env.StepType.LAST, 0.25, discount, None)
     env, script = scripted(FLAT, middle, middle, last, middle)
     steps = [env.step(np.zeros(1)) for _ in range(2)]
     env.close()
-    assert [(step.ending, step.cutoff, step.over) for step in steps] == [
+    assert [(step.terminated, step.truncated, step.over) for step in steps] == [
         (False, False, False),
-        (ending, cutoff, True),
+        (terminated, truncated, True),
     ]
     assert [step.reward for step in steps] == [2.0, 0.25]
     assert len(script.actions) == 3
@@ -219,8 +221,8 @@ def test_a_game_is_cut_off_after_1000_control_steps_which_are_500_of_the_agents(
     env.reset(0)
     steps = [env.step(np.zeros(1, np.float32)) for _ in range(500)]
     assert [step.over for step in steps] == [False] * 499 + [True]
-    assert steps[-1].cutoff
-    assert not any(step.ending for step in steps)
+    assert steps[-1].truncated
+    assert not any(step.terminated for step in steps)
     assert 0 < sum(step.reward for step in steps) <= 1000
     env.close()
 
@@ -228,5 +230,5 @@ def test_a_game_is_cut_off_after_1000_control_steps_which_are_500_of_the_agents(
 def test_a_task_without_a_limit_of_its_own_is_cut_off_too() -> None:
     env = Control("lqr-lqr_2_1", size=8, protocol=ControlProtocol(steps=6, flat=True))
     env.reset(0)
-    assert [env.step(np.zeros(1, np.float32)).cutoff for _ in range(3)] == [False, False, True]
+    assert [env.step(np.zeros(1, np.float32)).truncated for _ in range(3)] == [False, False, True]
     env.close()

@@ -26,7 +26,7 @@ def test_sixteen_at_once_do_not_disturb_one_another_nor_when_some_are_closed() -
 
 def test_two_streams_play_different_games() -> None:
     spec = EnvSpec("dmc:cartpole-balance", "dmc-vision-flat")
-    with VectorEnv(spec, streams=2, seed=0) as envs:
+    with VectorEnv(spec, num_envs=2, seed=0) as envs:
         assert (envs.frames[0] != envs.frames[1]).any()
         outcome = envs.step(np.zeros((2, 1), np.float32))
         assert outcome.reward[0] != outcome.reward[1]

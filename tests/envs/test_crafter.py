@@ -68,7 +68,7 @@ def test_a_death_ends_and_tells_the_achievements_and_the_reward_follows_them() -
         assert step.facts == {}
         rewards.append(step.reward)
     rewards.append(step.reward)
-    assert (step.ending, step.cutoff) == (True, False)
+    assert (step.terminated, step.truncated) == (True, False)
     counts = spoken(step)
     assert list(counts) == list(crafter.constants.achievements)
     assert len(counts) == 22
@@ -88,13 +88,13 @@ def test_the_time_limit_cuts_off_and_the_variant_without_rewards_gives_none() ->
     assert len(spoken(steps[-1])) == 22
     short = Crafter(length=3)
     short.reset(1)
-    ends = [(step.ending, step.cutoff, step.over) for step in map(short.step, [NOTHING] * 3)]
+    ends = [(step.terminated, step.truncated, step.over) for step in map(short.step, [NOTHING] * 3)]
     assert ends == [(False, False, False)] * 2 + [(False, True, True)]
 
 
 def test_finished_games_carry_their_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue, "Crafter", lambda game, size: Crafter(game, size=size, length=2))
-    with VectorEnv(EnvSpec("crafter"), streams=1, seed=0) as envs:
+    with VectorEnv(EnvSpec("crafter"), num_envs=1, seed=0) as envs:
         envs.step(np.array([NOTHING]))
         assert envs.finished() == []
         envs.step(np.array([NOTHING]))

@@ -158,8 +158,8 @@ def test_a_game_that_is_over_has_ended_or_was_cut_off_and_wants_a_reset(short: E
     generator = np.random.default_rng(0)
     env.reset(1)
     while not (step := env.step(draw_action(env, generator))).over:
-        assert not step.cutoff
-    assert step.ending != step.cutoff
+        assert not step.truncated
+    assert step.terminated != step.truncated
     with pytest.raises(RuntimeError, match="call reset"):
         env.step(draw_action(env, generator))
     env.reset(2)

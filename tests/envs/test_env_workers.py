@@ -20,9 +20,9 @@ SPECS = [spec for spec in SPECS if INSTALLED[spec.name.partition(":")[0]]]
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_workers_change_nothing_but_the_place(spec: EnvSpec) -> None:
-    here = VectorEnv(spec, streams=3, seed=4)
+    here = VectorEnv(spec, num_envs=3, seed=4)
     actions = random_actions(here, 40)
-    with VectorEnv(spec, streams=3, seed=4, workers=2) as there:
+    with VectorEnv(spec, num_envs=3, seed=4, workers=2) as there:
         np.testing.assert_array_equal(there.frames, here.frames)
         assert (there.frame_shape, there.action_space) == (here.frame_shape, here.action_space)
         assert record(there, actions) == record(here, actions)
@@ -35,8 +35,10 @@ def test_workers_change_nothing_but_the_place(spec: EnvSpec) -> None:
 
 
 def test_an_error_in_a_worker_comes_out_with_its_text() -> None:
-    envs = VectorEnv(CATCH, streams=2, seed=0, workers=1)
-    with pytest.raises(WorkerError, match=r"(?s)streams 0 to 1 failed.*action 9 is none of 0\.\.2"):
+    envs = VectorEnv(CATCH, num_envs=2, seed=0, workers=1)
+    with pytest.raises(
+        WorkerError, match=r"(?s)environments 0 to 1 failed.*action 9 is none of 0\.\.2"
+    ):
         envs.step(np.array([0, 9]))
     with pytest.raises(RuntimeError, match="closed"):
         envs.step(np.array([0, 0]))
@@ -45,22 +47,22 @@ def test_an_error_in_a_worker_comes_out_with_its_text() -> None:
 
 def test_a_users_mistake_stays_one() -> None:
     with pytest.raises(UserError, match="did you mean 'CartPole-v1'"):
-        VectorEnv(EnvSpec("gym:CartPol-v1"), streams=2, seed=0, workers=1)
+        VectorEnv(EnvSpec("gym:CartPol-v1"), num_envs=2, seed=0, workers=1)
 
 
 def test_a_worker_that_was_killed_is_told() -> None:
-    envs = VectorEnv(CATCH, streams=2, seed=0, workers=1)
+    envs = VectorEnv(CATCH, num_envs=2, seed=0, workers=1)
     (worker,) = multiprocessing.active_children()
     assert worker.pid is not None
     os.kill(worker.pid, signal.SIGKILL)
-    with pytest.raises(WorkerError, match=r"streams 0 to 1 died \(exit code -9\)"):
+    with pytest.raises(WorkerError, match=r"environments 0 to 1 died \(exit code -9\)"):
         envs.step(np.array([0, 0]))
 
 
 PARENT = """
 from tokenworlds.envs import EnvSpec, VectorEnv
 if __name__ == "__main__":
-    envs = VectorEnv(EnvSpec("catch"), streams=2, seed=0, workers=1)
+    envs = VectorEnv(EnvSpec("catch"), environments=2, seed=0, workers=1)
     print("ready", flush=True)
     input()
 """

@@ -41,7 +41,11 @@ def test_a_game_in_grey_is_the_game_in_colour(name: str) -> None:
         action = draw_action(colour, generator)
         ours, theirs = grey.step(action), colour.step(action)
         np.testing.assert_array_equal(ours.frame, to_grey(theirs.frame))
-        assert (ours.reward, ours.ending, ours.over) == (theirs.reward, theirs.ending, theirs.over)
+        assert (ours.reward, ours.terminated, ours.over) == (
+            theirs.reward,
+            theirs.terminated,
+            theirs.over,
+        )
         over = theirs.over
     grey.close()
     colour.close()

@@ -88,7 +88,9 @@ def test_a_true_end_outranks_a_time_limit() -> None:
     env = open_small(spaces.Discrete(2))
     env.reset(0)
     steps = [env.step(0) for _ in range(3)]
-    assert [(step.ending, step.cutoff) for step in steps] == [(False, False)] * 2 + [(True, False)]
+    assert [(step.terminated, step.truncated) for step in steps] == [(False, False)] * 2 + [
+        (True, False)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -133,11 +135,11 @@ def test_cartpole_ends_when_the_pole_falls_and_pendulum_is_cut_off() -> None:
     cartpole.reset(0)
     while not (fallen := cartpole.step(1)).over:
         assert fallen.reward == 1.0
-    assert (fallen.ending, fallen.cutoff) == (True, False)
+    assert (fallen.terminated, fallen.truncated) == (True, False)
     pendulum.reset(0)
     steps = [pendulum.step(np.zeros(1, np.float32)) for _ in range(200)]
     assert [step.over for step in steps] == [False] * 199 + [True]
-    assert (steps[-1].ending, steps[-1].cutoff) == (False, True)
+    assert (steps[-1].terminated, steps[-1].truncated) == (False, True)
 
 
 def test_drawing_prints_nothing() -> None:

@@ -69,14 +69,14 @@ def test_freeways_clock_is_a_cutoff() -> None:
     steps = 1
     while not (step := env.step(NOTHING)).over:
         steps += 1
-    assert (step.ending, step.cutoff) == (False, True)
+    assert (step.terminated, step.truncated) == (False, True)
     assert 2500 <= steps <= 2502
 
 
 def test_a_game_without_end_is_cut_off_by_the_protocol() -> None:
     env = MinAtar("freeway", size=10, protocol=MinAtarProtocol(steps=7))
     env.reset(0)
-    assert [env.step(NOTHING).cutoff for _ in range(7)] == [False] * 6 + [True]
+    assert [env.step(NOTHING).truncated for _ in range(7)] == [False] * 6 + [True]
 
 
 def test_it_prints_nothing_and_leaves_logging_alone_without_the_plotting_packages() -> None:

@@ -72,7 +72,7 @@ def test_catch_rewards_only_the_landing() -> None:
     env = Catch()
     env.reset(0)
     steps = [env.step(1) for _ in range(CELLS - 1)]
-    assert [step.ending for step in steps] == [False] * 6 + [True]
+    assert [step.terminated for step in steps] == [False] * 6 + [True]
     assert [step.reward for step in steps[:-1]] == [0.0] * 6
     assert abs(steps[-1].reward) == 1.0
 
@@ -109,8 +109,10 @@ def test_steer_never_ends_and_is_cut_off_after_16_steps() -> None:
     env = Steer(size=16)
     env.reset(0)
     steps = [env.step(np.ones(1, np.float32)) for _ in range(16)]
-    assert not any(step.ending for step in steps)
-    assert [step.cutoff for step in steps] == [step.over for step in steps] == [False] * 15 + [True]
+    assert not any(step.terminated for step in steps)
+    assert (
+        [step.truncated for step in steps] == [step.over for step in steps] == [False] * 15 + [True]
+    )
 
 
 def test_no_steering_scores_more_than_the_best_return() -> None:

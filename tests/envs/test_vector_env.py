@@ -8,7 +8,7 @@ import pytest
 from tokenworlds.core.protocols import Env
 from tokenworlds.core.seeding import derive
 from tokenworlds.envs import EnvSpec, VectorEnv
-from tokenworlds.envs.streams import fingerprint
+from tokenworlds.envs.serial import fingerprint
 
 CATCH = EnvSpec("catch", size=8)
 STEER = EnvSpec("steer", size=8)
@@ -27,7 +27,7 @@ def record(envs: VectorEnv, actions: list[np.ndarray]) -> list[Any]:
     seen: list[Any] = []
     for action in actions:
         outcome = envs.step(action)
-        columns = (outcome.reward, outcome.ending, outcome.cutoff, outcome.over)
+        columns = (outcome.reward, outcome.terminated, outcome.truncated, outcome.over)
         seen.append([envs.frames.tolist(), envs.first.tolist(), *(c.tolist() for c in columns)])
     return [*seen, envs.finished()]
 
@@ -43,7 +43,7 @@ def play_alone(env: Env, actions: np.ndarray) -> list[np.ndarray]:
 
 
 def test_a_stream_shows_its_games_one_after_the_other() -> None:
-    envs = VectorEnv(CATCH, streams=3, seed=7)
+    envs = VectorEnv(CATCH, num_envs=3, seed=7)
     actions = random_actions(envs, 20)
     shown = [envs.frames[1]]
     for action in actions:
@@ -54,41 +54,41 @@ def test_a_stream_shows_its_games_one_after_the_other() -> None:
 
 
 def test_the_frame_after_an_end_is_the_first_of_the_next_game() -> None:
-    envs = VectorEnv(CATCH, streams=2, seed=0)
+    envs = VectorEnv(CATCH, num_envs=2, seed=0)
     firsts, ends = [envs.first.tolist()], []
     for action in random_actions(envs, 15):
         outcome = envs.step(action)
         firsts.append(envs.first.tolist())
-        ends.append((outcome.ending & outcome.over).tolist())
+        ends.append((outcome.terminated & outcome.over).tolist())
     assert firsts == [[True] * 2, *ends]
     assert [index for index, end in enumerate(ends) if end[0]] == [6, 13]
 
 
 def test_a_lost_life_opens_an_episode_but_no_game() -> None:
     pytest.importorskip("ale_py")
-    envs = VectorEnv(EnvSpec("atari:Breakout", size=8), streams=1, seed=0)
+    envs = VectorEnv(EnvSpec("atari:Breakout", size=8), num_envs=1, seed=0)
     fire = np.ones(1, np.int64)
     outcome = envs.step(fire)
-    while not outcome.ending[0]:
+    while not outcome.terminated[0]:
         assert not envs.first[0]
         outcome = envs.step(fire)
     assert not outcome.over[0]
     assert envs.first[0]
     assert envs.finished() == []
-    assert envs.state()["streams"][0]["game"] == 0
+    assert envs.state()["num_envs"][0]["game"] == 0
 
 
 def test_a_cutoff_opens_an_episode() -> None:
-    envs = VectorEnv(STEER, streams=1, seed=0)
+    envs = VectorEnv(STEER, num_envs=1, seed=0)
     for action in random_actions(envs, 32):
         outcome = envs.step(action)
-    assert outcome.cutoff[0]
-    assert not outcome.ending[0]
+    assert outcome.truncated[0]
+    assert not outcome.terminated[0]
     assert envs.first[0]
 
 
 def test_frames_in_view_are_left_as_they_are_by_later_steps() -> None:
-    envs = VectorEnv(CATCH, streams=2, seed=0)
+    envs = VectorEnv(CATCH, num_envs=2, seed=0)
     frames, first = envs.frames, envs.first
     before = frames.copy()
     envs.step(np.zeros(2, np.int64))
@@ -97,7 +97,7 @@ def test_frames_in_view_are_left_as_they_are_by_later_steps() -> None:
 
 
 def test_finished_games_are_told_once_with_return_and_length() -> None:
-    envs = VectorEnv(CATCH, streams=2, seed=0)
+    envs = VectorEnv(CATCH, num_envs=2, seed=0)
     totals = np.zeros(2)
     for action in random_actions(envs, 7):
         totals += envs.step(action).reward
@@ -110,11 +110,11 @@ def test_finished_games_are_told_once_with_return_and_length() -> None:
 @pytest.mark.parametrize("spec", [CATCH, STEER], ids=["choices", "vectors"])
 @pytest.mark.parametrize("steps", [0, 3, 40])
 def test_a_restored_env_goes_on_as_if_never_stopped(spec: EnvSpec, steps: int) -> None:
-    envs = VectorEnv(spec, streams=3, seed=1)
+    envs = VectorEnv(spec, num_envs=3, seed=1)
     for action in random_actions(envs, steps):
         envs.step(action)
     saved = json.loads(json.dumps(envs.state()))
-    other = VectorEnv(spec, streams=3, seed=1)
+    other = VectorEnv(spec, num_envs=3, seed=1)
     other.step(random_actions(other, 1, seed=9)[0])
     assert other.restore(saved) == []
     assert not other.restarted.any()
@@ -128,10 +128,10 @@ def test_a_restored_env_goes_on_as_if_never_stopped(spec: EnvSpec, steps: int) -
 def test_an_atari_game_is_restored_after_a_lost_life() -> None:
     pytest.importorskip("ale_py")
     spec, fire = EnvSpec("atari:Breakout", "atari100k-sticky", size=8), np.ones(1, np.int64)
-    envs = VectorEnv(spec, streams=1, seed=0)
-    while not envs.step(fire).ending[0]:
+    envs = VectorEnv(spec, num_envs=1, seed=0)
+    while not envs.step(fire).terminated[0]:
         pass
-    other = VectorEnv(spec, streams=1, seed=0)
+    other = VectorEnv(spec, num_envs=1, seed=0)
     assert other.restore(json.loads(json.dumps(envs.state()))) == []
     assert other.first[0]
     actions = random_actions(envs, 60)
@@ -154,28 +154,28 @@ def damage(kind: str, stream: dict[str, Any]) -> None:
 def test_a_game_that_does_not_replay_is_told_and_followed_by_the_next(
     kind: str, reason: str
 ) -> None:
-    envs = VectorEnv(CATCH, streams=3, seed=1)
+    envs = VectorEnv(CATCH, num_envs=3, seed=1)
     for action in random_actions(envs, 10):
         envs.step(action)
     saved = envs.state()
-    damage(kind, saved["streams"][1])
-    other = VectorEnv(CATCH, streams=3, seed=1)
+    damage(kind, saved["num_envs"][1])
+    other = VectorEnv(CATCH, num_envs=3, seed=1)
     (warning,) = other.restore(saved)
     assert "stream 1: game 1 could not be replayed" in warning
     assert reason in warning
     assert other.restarted.tolist() == other.first.tolist() == [False, True, False]
-    assert [stream["game"] for stream in other.state()["streams"]] == [1, 2, 1]
+    assert [stream["game"] for stream in other.state()["num_envs"]] == [1, 2, 1]
     np.testing.assert_array_equal(other.frames[[0, 2]], envs.frames[[0, 2]])
     other.step(np.zeros(3, np.int64))
     assert not other.restarted.any()
 
 
 def test_games_that_nobody_fetched_are_part_of_the_state() -> None:
-    envs = VectorEnv(CATCH, streams=2, seed=0)
+    envs = VectorEnv(CATCH, num_envs=2, seed=0)
     record_actions = random_actions(envs, 9)
     for action in record_actions:
         envs.step(action)
-    other = VectorEnv(CATCH, streams=2, seed=0)
+    other = VectorEnv(CATCH, num_envs=2, seed=0)
     other.restore(json.loads(json.dumps(envs.state())))
     games = envs.finished()
     assert len(games) == 2
@@ -183,15 +183,15 @@ def test_games_that_nobody_fetched_are_part_of_the_state() -> None:
 
 
 def test_counts_that_do_not_fit_are_refused() -> None:
-    envs = VectorEnv(CATCH, streams=2, seed=0)
-    with pytest.raises(ValueError, match="3 actions for 2 streams"):
+    envs = VectorEnv(CATCH, num_envs=2, seed=0)
+    with pytest.raises(ValueError, match="3 actions for 2 environments"):
         envs.step(np.zeros(3, np.int64))
-    with pytest.raises(ValueError, match="2 streams for 3"):
-        VectorEnv(CATCH, streams=3, seed=0).restore(envs.state())
+    with pytest.raises(ValueError, match="2 environments for 3"):
+        VectorEnv(CATCH, num_envs=3, seed=0).restore(envs.state())
 
 
 def test_closed_environments_say_so() -> None:
-    with VectorEnv(CATCH, streams=2, seed=0) as envs:
+    with VectorEnv(CATCH, num_envs=2, seed=0) as envs:
         assert len(envs) == 2
     with pytest.raises(RuntimeError, match="closed"):
         envs.state()

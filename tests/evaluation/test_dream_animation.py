@@ -3,7 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from counting_player import SIDE, counting_player, counting_segment
+from counting_agent import SIDE, counting_agent, counting_segment
 from PIL import Image
 
 from tokenworlds.core.errors import UserError
@@ -14,7 +14,7 @@ from tokenworlds.evaluation.dream_rows import DreamRows, dream_rows
 @pytest.fixture
 def rows() -> DreamRows:
     segment = counting_segment([{0}, {0, 3}], 6)
-    return dream_rows(counting_player(), segment, horizon=4, generator=None)
+    return dream_rows(counting_agent(), segment, horizon=4, generator=None)
 
 
 @pytest.mark.parametrize("suffix", ["webp", "gif"])

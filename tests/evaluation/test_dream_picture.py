@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from counting_player import SIDE, counting_player, counting_segment, recipe_player
+from counting_agent import SIDE, counting_agent, counting_segment, recipe_agent
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -25,10 +25,10 @@ STEPS, HORIZON = 7, 5
 
 
 def made_rows(name: str | None = "step-vq-m") -> DreamRows:
-    player = recipe_player(name) if name else counting_player()
+    agent = recipe_agent(name) if name else counting_agent()
     segment = counting_segment([{0, 4}, {0}], STEPS)
     generator = torch.Generator().manual_seed(0)
-    return dream_rows(player, segment, horizon=HORIZON, generator=generator)
+    return dream_rows(agent, segment, horizon=HORIZON, generator=generator)
 
 
 def cell(picture: Image.Image, layout: Layout, at: tuple[int, int], line: int) -> NDArray[np.uint8]:
@@ -79,11 +79,11 @@ def test_the_dreamt_part_is_set_apart_by_a_wider_space() -> None:
 
 
 def test_the_file_is_a_png_and_the_same_for_the_same_generator(tmp_path: Path) -> None:
-    player, segment = recipe_player("cb-t"), counting_segment([{0}], STEPS)
+    agent, segment = recipe_agent("cb-t"), counting_segment([{0}], STEPS)
     written = [
         write_dream(
             tmp_path / f"{name}.png",
-            player,
+            agent,
             segment,
             horizon=HORIZON,
             generator=torch.Generator().manual_seed(7),
@@ -92,7 +92,7 @@ def test_the_file_is_a_png_and_the_same_for_the_same_generator(tmp_path: Path) -
     ]
     with Image.open(written[0]) as picture:
         assert picture.format == "PNG"
-        rows = dream_rows(player, segment, horizon=HORIZON, generator=None)
+        rows = dream_rows(agent, segment, horizon=HORIZON, generator=None)
         assert picture.size == Layout.of(rows).size
     assert written[0].read_bytes() == written[1].read_bytes()
     assert {path.name for path in tmp_path.iterdir()} == {"a.png", "b.png"}
@@ -116,7 +116,7 @@ def test_padding_is_left_blank() -> None:
     segment = counting_segment([{0}], STEPS)
     mask = torch.arange(STEPS)[None] < 5
     rows = dream_rows(
-        counting_player(), replace(segment, mask=mask), horizon=HORIZON, generator=None
+        counting_agent(), replace(segment, mask=mask), horizon=HORIZON, generator=None
     )
     blank = cell(draw_dream(rows), Layout.of(rows), (0, 6), 0)
     assert (blank == 255).all()

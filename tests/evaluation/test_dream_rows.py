@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from counting_player import ACTIONS, SIDE, counting_player, counting_segment, recipe_player
+from counting_agent import ACTIONS, SIDE, counting_agent, counting_segment, recipe_agent
 from torch import Generator, Tensor
 
 from tokenworlds.core.types import Dream, FrameShape
@@ -21,7 +21,7 @@ from tokenworlds.replay.store import ReplayStore
 
 def test_the_dream_of_a_world_that_knows_the_game_is_the_record() -> None:
     segment = counting_segment([{0, 5}, set()], steps=8)
-    rows = dream_rows(counting_player(), segment, horizon=6, generator=None)
+    rows = dream_rows(counting_agent(), segment, horizon=6, generator=None)
     np.testing.assert_array_equal(rows.real, segment.frame.numpy())
     np.testing.assert_array_equal(rows.dream, rows.real)
     np.testing.assert_array_equal(rows.dreamt_reward[0, 1:5], rows.reward[0, 1:5])
@@ -33,17 +33,15 @@ def test_a_dream_goes_on_from_the_frames_that_were_seen_and_hears_of_no_other() 
     segment = counting_segment([{0}], steps=8)
     changed = segment.frame.clone()
     changed[:, 3:] = 200
-    rows = dream_rows(counting_player(), segment, horizon=5, generator=None)
-    blind = dream_rows(
-        counting_player(), replace(segment, frame=changed), horizon=5, generator=None
-    )
+    rows = dream_rows(counting_agent(), segment, horizon=5, generator=None)
+    blind = dream_rows(counting_agent(), replace(segment, frame=changed), horizon=5, generator=None)
     np.testing.assert_array_equal(blind.dream, rows.dream)
     assert (blind.real[:, 3:] == 200).all()
 
 
 def test_a_world_that_is_wrong_shows_it_in_the_dream_alone() -> None:
     segment = counting_segment([{0}], steps=6)
-    rows = dream_rows(counting_player(gain=0), segment, horizon=4, generator=None)
+    rows = dream_rows(counting_agent(gain=0), segment, horizon=4, generator=None)
     level = int(segment.frame[0, 1, 0, 0, 0])
     np.testing.assert_array_equal(rows.dream[0, 2:, 0, 0, 0], level + np.arange(1, 5))
     np.testing.assert_array_equal(rows.real, segment.frame.numpy())
@@ -51,7 +49,7 @@ def test_a_world_that_is_wrong_shows_it_in_the_dream_alone() -> None:
 
 def test_an_episode_that_opens_is_seen_again_before_it_is_dreamt_on() -> None:
     segment = counting_segment([{3}, {0, 1}], steps=6)
-    rows = dream_rows(counting_player(), segment, horizon=4, generator=None)
+    rows = dream_rows(counting_agent(), segment, horizon=4, generator=None)
     assert rows.stretches == (
         Stretch(0, begin=0, dream=2, end=3),
         Stretch(0, begin=3, dream=5, end=6),
@@ -66,30 +64,30 @@ def test_an_episode_that_opens_is_seen_again_before_it_is_dreamt_on() -> None:
 def test_padding_is_neither_seen_nor_dreamt() -> None:
     segment = counting_segment([{0}], steps=6)
     mask = torch.tensor([[False, True, True, True, False, True]])
-    rows = dream_rows(counting_player(), replace(segment, mask=mask), horizon=5, generator=None)
+    rows = dream_rows(counting_agent(), replace(segment, mask=mask), horizon=5, generator=None)
     assert rows.stretches == (Stretch(0, 1, 2, 4), Stretch(0, 5, 6, 6))
 
 
 def test_a_dream_needs_a_frame_to_start_from() -> None:
     with pytest.raises(ValueError, match="horizon of 6"):
-        dream_rows(counting_player(), counting_segment([{0}], 6), horizon=6, generator=None)
+        dream_rows(counting_agent(), counting_segment([{0}], 6), horizon=6, generator=None)
 
 
 def test_a_world_without_a_tokenizer_has_no_codes_to_show() -> None:
     segment = counting_segment([{0}], 4)
-    rows = dream_rows(counting_player(), segment, horizon=2, generator=None)
+    rows = dream_rows(counting_agent(), segment, horizon=2, generator=None)
     assert rows.coded is None
     assert rows.kinds == ["real", "dream"]
 
 
 @pytest.mark.parametrize("name", ["step-vq-m", "cb-t"])
 def test_the_reconstruction_is_what_the_shown_codes_decode_to(name: str) -> None:
-    player, segment = recipe_player(name), counting_segment([{0}, {2}], 5)
-    rows = dream_rows(player, segment, horizon=3, generator=torch.Generator().manual_seed(0))
+    agent, segment = recipe_agent(name), counting_segment([{0}, {2}], 5)
+    rows = dream_rows(agent, segment, horizon=3, generator=torch.Generator().manual_seed(0))
     assert rows.coded is not None
     assert rows.kinds == ["real", "reconstruction", "codes", "changed", "dream"]
     assert rows.at_random is None
-    tokenizer = player.world.tokenizer  # type: ignore[attr-defined]
+    tokenizer = agent.world.tokenizer  # type: ignore[attr-defined]
     shown = rows.coded.tiles.reshape(2, 5, -1)[..., : tokenizer.tokens]
     decoded = tokenizer.decode(tokenizer.look_up(torch.from_numpy(shown)))
     pixels = decoded.detach().movedim(-3, -1).numpy() * 255
@@ -100,9 +98,9 @@ def test_the_reconstruction_is_what_the_shown_codes_decode_to(name: str) -> None
 
 
 def test_the_generator_decides_what_is_dreamt() -> None:
-    player, segment = recipe_player("step-vq-m"), counting_segment([{0}], 8)
+    agent, segment = recipe_agent("step-vq-m"), counting_segment([{0}], 8)
     dreams = [
-        dream_rows(player, segment, horizon=6, generator=torch.Generator().manual_seed(seed)).dream
+        dream_rows(agent, segment, horizon=6, generator=torch.Generator().manual_seed(seed)).dream
         for seed in (0, 0, 1)
     ]
     np.testing.assert_array_equal(dreams[0], dreams[1])
@@ -124,9 +122,9 @@ def test_what_has_no_codes_before_it_did_not_change() -> None:
 
 
 def test_a_world_of_changes_dreams_once_more_with_codes_at_random() -> None:
-    player, segment = recipe_player("delta-iris", 32), counting_segment([{0, 4}], 7, side=32)
+    agent, segment = recipe_agent("delta-iris", 32), counting_segment([{0, 4}], 7, side=32)
     rows, again = (
-        dream_rows(player, segment, horizon=5, generator=torch.Generator().manual_seed(0))
+        dream_rows(agent, segment, horizon=5, generator=torch.Generator().manual_seed(0))
         for _ in range(2)
     )
     assert rows.kinds == ["real", "reconstruction", "codes", "changed", "dream", AT_RANDOM]
@@ -144,13 +142,13 @@ def test_a_world_of_changes_dreams_once_more_with_codes_at_random() -> None:
 
 
 def test_a_dream_at_random_starts_where_the_dream_did_and_hears_the_same_actions() -> None:
-    player = counting_player()
+    agent = counting_agent()
 
     def guess(carry: Tensor, action: Tensor, generator: Generator | None) -> tuple[Tensor, Dream]:
-        return player.world.step(carry, action, generator)
+        return agent.world.step(carry, action, generator)
 
-    player.world.step_at_random = guess  # type: ignore[attr-defined]
-    rows = dream_rows(player, counting_segment([{0, 5}], 8), horizon=6, generator=None)
+    agent.world.step_at_random = guess  # type: ignore[attr-defined]
+    rows = dream_rows(agent, counting_segment([{0, 5}], 8), horizon=6, generator=None)
     np.testing.assert_array_equal(rows.at_random, rows.dream)
 
 
@@ -172,7 +170,9 @@ def test_codes_without_a_grid_lie_in_a_square_or_nearly(
 
 def fill(folder: Path, opens: set[int], steps: int) -> ReplayStore:
     """One stream whose frames tell their time."""
-    store = ReplayStore(folder, streams=1, frame_shape=FrameShape(SIDE, SIDE), action_space=ACTIONS)
+    store = ReplayStore(
+        folder, num_envs=1, frame_shape=FrameShape(SIDE, SIDE), action_space=ACTIONS
+    )
     no = np.zeros(1, bool)
     for time in range(steps):
         frame = np.full((1, SIDE, SIDE, 3), time, np.uint8)

@@ -10,12 +10,15 @@ from tokenworlds.evaluation.loss_curves import is_wide, loss_png, loss_terms
 
 EVENTS: list[dict[str, Any]] = [
     {"agent_steps": 10, "world/loss/total": 2.0, "world/loss/reward": 1.5, "world/code_usage": 0.5},
-    {"agent_steps": 20, "world/loss/ending": 0.5, "behaviour/loss/actor": -0.1},
+    {"agent_steps": 20, "world/loss/termination": 0.5, "behaviour/loss/actor": -0.1},
 ]
 
 
 def test_terms_are_gathered_by_learner_with_the_total_last() -> None:
-    assert loss_terms(EVENTS) == {"world": ["reward", "ending", "total"], "behaviour": ["actor"]}
+    assert loss_terms(EVENTS) == {
+        "world": ["reward", "termination", "total"],
+        "behaviour": ["actor"],
+    }
     assert loss_terms([]) == {}
 
 

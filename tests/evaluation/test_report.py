@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from counting_player import counting_player, counting_segment
+from counting_agent import counting_agent, counting_segment
 from PIL import Image
 from test_results import RESULT
 
@@ -40,7 +40,7 @@ EVENTS: list[dict[str, Any]] = [
 @pytest.fixture(scope="module")
 def dream() -> DreamRows:
     segment = counting_segment([{0}], 4)
-    return dream_rows(counting_player(), segment, horizon=2, generator=None)
+    return dream_rows(counting_agent(), segment, horizon=2, generator=None)
 
 
 class Reader(HTMLParser):

@@ -28,32 +28,32 @@ TABLE = [
 
 
 @pytest.mark.parametrize(
-    ("reward", "ending", "cut", "value", "discount", "trace", "expected"), TABLE
+    ("reward", "terminated", "cut", "value", "discount", "lambda_", "expected"), TABLE
 )
 def test_advantage_table(
     reward: tuple[float, ...],
-    ending: tuple[float, ...],
+    terminated: tuple[float, ...],
     cut: tuple[float, ...],
     value: tuple[float, ...],
     discount: float,
-    trace: float,
+    lambda_: float,
     expected: tuple[float, ...],
 ) -> None:
-    outcome = column(*reward), column(*ending), column(*value)
-    found = generalised_advantage(*outcome, discount, trace, column(*cut).bool())
+    outcome = column(*reward), column(*terminated), column(*value)
+    found = generalised_advantage(*outcome, discount, lambda_, column(*cut).bool())
     torch.testing.assert_close(found, column(*expected))
 
 
 def noise(seed: int = 0, steps: int = 7, rows: int = 5) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)
     reward, value = (torch.randn(n, rows, generator=generator) for n in (steps, steps + 1))
-    ending = torch.rand(steps, rows, generator=generator).round(decimals=1)
+    terminated = torch.rand(steps, rows, generator=generator).round(decimals=1)
     cut = torch.rand(steps, rows, generator=generator) < 0.2
-    return reward, ending, value, cut
+    return reward, terminated, value, cut
 
 
 def test_it_is_the_discounted_sum_of_surprises_up_to_a_cut() -> None:
-    reward, ending, value, cut = noise()
+    reward, terminated, value, cut = noise()
     expected = torch.zeros_like(reward)
     for row in range(reward.shape[1]):
         for begin in range(len(reward)):
@@ -61,18 +61,18 @@ def test_it_is_the_discounted_sum_of_surprises_up_to_a_cut() -> None:
             for step in range(begin, len(reward)):
                 if cut[step, row]:
                     break
-                ahead = 0.9 * (1 - ending[step, row])
+                ahead = 0.9 * (1 - terminated[step, row])
                 surprise = reward[step, row] + ahead * value[step + 1, row] - value[step, row]
                 expected[begin, row] += share * surprise
                 share *= 0.8 * float(ahead)
-    found = generalised_advantage(reward, ending, value, 0.9, 0.8, cut)
+    found = generalised_advantage(reward, terminated, value, 0.9, 0.8, cut)
     torch.testing.assert_close(found, expected)
 
 
 def test_with_the_value_it_is_the_lambda_return() -> None:
-    reward, ending, value, _ = noise(1)
-    found = value[:-1] + generalised_advantage(reward, ending, value, 0.9, 0.8)
-    torch.testing.assert_close(found, lambda_return(reward, ending, value[1:], 0.9, 0.8))
+    reward, terminated, value, _ = noise(1)
+    found = value[:-1] + generalised_advantage(reward, terminated, value, 0.9, 0.8)
+    torch.testing.assert_close(found, lambda_return(reward, terminated, value[1:], 0.9, 0.8))
 
 
 def test_normalising_leaves_out_what_does_not_count() -> None:

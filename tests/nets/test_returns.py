@@ -25,16 +25,18 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("reward", "ending", "value", "discount", "trace", "expected"), TABLE)
+@pytest.mark.parametrize(
+    ("reward", "terminated", "value", "discount", "lambda_", "expected"), TABLE
+)
 def test_lambda_return_table(
     reward: tuple[float, ...],
-    ending: tuple[float, ...],
+    terminated: tuple[float, ...],
     value: tuple[float, ...],
     discount: float,
-    trace: float,
+    lambda_: float,
     expected: tuple[float, ...],
 ) -> None:
-    found = lambda_return(column(*reward), column(*ending), column(*value), discount, trace)
+    found = lambda_return(column(*reward), column(*terminated), column(*value), discount, lambda_)
     torch.testing.assert_close(found, column(*expected))
 
 
@@ -44,8 +46,8 @@ def test_true_values_are_a_fixed_point() -> None:
     value = torch.zeros(7, 3)
     for step in reversed(range(6)):
         value[step] = reward[step] + discount * value[step + 1]
-    for trace in (0.0, 0.5, 1.0):
-        found = lambda_return(reward, torch.zeros(6, 3), value[1:], discount, trace)
+    for lambda_ in (0.0, 0.5, 1.0):
+        found = lambda_return(reward, torch.zeros(6, 3), value[1:], discount, lambda_)
         torch.testing.assert_close(found, value[:-1])
 
 

@@ -7,7 +7,7 @@ from tokenworlds.heads.sign_reward import SignReward
 from tokenworlds.heads.two_hot_reward import TwoHotReward
 
 IRIS: Mapping[str, Any] = {
-    "streams": 1,
+    "num_envs": 1,
     "resolution": 64,
     "world.context": 0,
     "world.tokenizer.width": 64,
@@ -24,7 +24,7 @@ IRIS: Mapping[str, Any] = {
     "world.draws_reward": True,
     "behaviour.burn_in": 20,
     "behaviour.discount": 0.995,
-    "behaviour.trace": 0.95,
+    "behaviour.return_lambda": 0.95,
     "behaviour.value": "scalar",
     "behaviour.recurrent": 512,
     "behaviour.target_decay": None,
@@ -64,7 +64,7 @@ DELTA: Mapping[str, Any] = {
     "world.sequence.dropout": 0.0,
     "world.image.width": 32,
     "behaviour.burn_in": 5,
-    "behaviour.trace": 0.95,
+    "behaviour.return_lambda": 0.95,
     "behaviour.recurrent": 512,
     "behaviour.critic_scale": 0.0,
     "behaviour.target_decay": 0.995,
@@ -85,7 +85,7 @@ DELTA: Mapping[str, Any] = {
 # Where they differ: Atari, Crafter.
 DIFFERENT: Mapping[str, tuple[Any, Any]] = {
     "steps": (100_000, 10_000_000),
-    "streams": (1, 16),
+    "num_envs": (1, 16),
     "world.tokenizer.past.width": (32, 64),
     "world.tokenizer.past.latent": (16, 8),
     "world.tokenizer.codebook.revivals": (400, 0),
@@ -103,7 +103,7 @@ DIFFERENT: Mapping[str, tuple[Any, Any]] = {
     "learning.world.batch": (64, 32),
     "learning.world.length": (26, 21),
     "learning.world.scales.tokens": (0.1, 1.0),
-    "learning.world.scales.ending": (0.1, 1.0),
+    "learning.world.scales.termination": (0.1, 1.0),
     "learning.behaviour.batch": (64, 86),
     "learning.behaviour.scales.entropy": (0.002, 0.001),
     "sampler.exponent": (1.0, 5.0),

@@ -8,15 +8,14 @@ import pytest
 import torch
 from iris_numbers import DELTA, DIFFERENT, IRIS
 
+from tokenworlds.agent import Agent
 from tokenworlds.core.types import ActionSpace, FrameShape
-from tokenworlds.evaluation.player import Player
 from tokenworlds.nets.optimisers import linear_weights
 from tokenworlds.recipes.catalogue import RECIPES, is_of_tokens, load
-from tokenworlds.training.anatomy import anatomy
-from tokenworlds.training.job import build_player
+from tokenworlds.runs.recipe import Recipe, build_schedule
+from tokenworlds.training.dry_run import rehearse
 from tokenworlds.training.parameters import count
-from tokenworlds.training.recipe import Recipe, build_schedule
-from tokenworlds.training.rehearsal import rehearse
+from tokenworlds.training.summary import anatomy
 
 PARTS = ("tokenizer", "world", "behaviour")
 ATARI, CRAFTER = "atari:Seaquest", "crafter"
@@ -54,16 +53,16 @@ def at(found: Any, path: str) -> Any:
     return reduce(descend, path.split("."), found)
 
 
-def player(found: Recipe, space: ActionSpace) -> Player:
+def agent(found: Recipe, space: ActionSpace) -> Agent:
     torch.manual_seed(0)
-    return build_player(found, FrameShape(found.resolution, found.resolution), space)
+    return Agent.build(found, FrameShape(found.resolution, found.resolution), space)
 
 
 @pytest.mark.parametrize("case", COUNTS)
 def test_parameters(case: tuple[str, str, int]) -> None:
     name, env, actions = case
     found = recipe(name, env)
-    parts = player(found, ActionSpace(actions)).parts(None)
+    parts = agent(found, ActionSpace(actions)).parts(None)
     assert tuple(count(parts[part].module) for part in PARTS) == COUNTS[case]
     decayed = []
     for part in PARTS:
@@ -130,7 +129,7 @@ def test_other_environments_keep_the_numbers_of_atari() -> None:
 
 def test_the_ablations() -> None:
     found: Any = recipe("iris-64")
-    world: Any = player(found, ActionSpace(3)).world
+    world: Any = agent(found, ActionSpace(3)).world
     assert world.tokens == 64
     assert found.world.sequence.positions == 20 * 65
     found = recipe("delta-iris-no-image-tokens", CRAFTER)
@@ -145,7 +144,7 @@ def test_every_token_recipe_runs(name: str, space: ActionSpace, env: str) -> Non
     """Acting and every loss, in small."""
     found = recipe(name, env, "nano")
     shape = FrameShape(found.resolution, found.resolution)
-    built = player(found, space)
+    built = agent(found, space)
     rehearse(built, found, shape)
     frame = torch.zeros(2, shape.height, shape.width, 3, dtype=torch.uint8)
     generator = torch.Generator().manual_seed(0)
@@ -157,7 +156,7 @@ def test_every_token_recipe_runs(name: str, space: ActionSpace, env: str) -> Non
 @pytest.mark.parametrize("name", ["iris", "delta-iris"])
 def test_the_middle_size_runs(name: str) -> None:
     found = recipe(name, CRAFTER, "small")
-    rehearse(player(found, ActionSpace(17)), found, FrameShape(64, 64))
+    rehearse(agent(found, ActionSpace(17)), found, FrameShape(64, 64))
 
 
 def test_no_token_recipe_is_left_out() -> None:

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from torch import nn
 
+from tokenworlds.agent import Agent
 from tokenworlds.core.config import variant
 from tokenworlds.core.description import from_json, to_json
 from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.recipes.catalogue import RECIPES, SIZES, load
-from tokenworlds.training.job import build_player
 from tokenworlds.training.parameters import count, discretisation, parameter_tree
 
 # Paper, section 3, and the same path at 96x96.
@@ -31,7 +31,7 @@ DRAMA = {
     "heads": 1_574_912,
     "sequence": 3_737_504,
     "reward": 197_119,
-    "ending": 131_841,
+    "termination": 131_841,
     "total": 7_155_459,
 }
 
@@ -71,7 +71,7 @@ def test_dramas_world() -> None:
         "heads": tokenizer["posterior"] + tree["prior"]["total"],
         "sequence": tree["mixer"]["total"] + tree["sequence"]["total"],
         "reward": tree["reward"]["total"],
-        "ending": tree["ending"]["total"],
+        "termination": tree["termination"]["total"],
         "total": tree["total"],
     }
     assert found == DRAMA
@@ -79,7 +79,7 @@ def test_dramas_world() -> None:
 
 def test_dramas_actor_and_critic() -> None:
     recipe = load("drama", "paper").recipe
-    behaviour: Any = build_player(recipe, FrameShape(64, 64), ActionSpace(6)).behaviour
+    behaviour: Any = Agent.build(recipe, FrameShape(64, 64), ActionSpace(6)).behaviour
     assert (count(behaviour.actor), count(behaviour.critic)) == (527_366, 1_444_607)
 
 

@@ -5,12 +5,11 @@ from typing import Any
 import pytest
 import torch
 
+from tokenworlds.agent import Agent
 from tokenworlds.core.types import ActionSpace, FrameShape
-from tokenworlds.evaluation.player import Player
 from tokenworlds.recipes.catalogue import RECIPES, SIZES, load
-from tokenworlds.training.job import build_player
+from tokenworlds.training.dry_run import insist_that_segments_fit, rehearse
 from tokenworlds.training.parameters import count, parameter_tree
-from tokenworlds.training.rehearsal import insist_that_segments_fit, rehearse
 
 # Counted from the released networks; GIT-STORM without STORM's prior, which it leaves unused.
 WORLDS = {
@@ -24,7 +23,7 @@ PARTS = {
     "sequence": 4_235_264,
     "prior": 525_312,
     "reward": 657_151,
-    "ending": 526_849,
+    "termination": 526_849,
 }
 TOKENIZER = {"encoder": 690_624, "posterior": 4_195_328}
 DECODER = 4_884_931
@@ -32,21 +31,21 @@ FAMILIES = ("step-vq", "cb", "drama", "storm", "git-storm")
 LATENT = [name for name in RECIPES if name.startswith(FAMILIES)]
 
 
-def player(name: str, size: str = "paper", space: ActionSpace | None = None) -> Player:
+def agent(name: str, size: str = "paper", space: ActionSpace | None = None) -> Agent:
     recipe = load(name, size).recipe
     shape = FrameShape(recipe.resolution, recipe.resolution)
-    return build_player(recipe, shape, space or ActionSpace(18))
+    return Agent.build(recipe, shape, space or ActionSpace(18))
 
 
 @pytest.mark.parametrize(("case", "expected"), WORLDS.items())
 def test_world(case: tuple[str, int], expected: int) -> None:
     name, actions = case
-    world: Any = player(name, space=ActionSpace(actions)).world
+    world: Any = agent(name, space=ActionSpace(actions)).world
     assert count(world) == expected
 
 
 def test_parts_of_the_world() -> None:
-    tree = parameter_tree(player("storm"))["world"]
+    tree = parameter_tree(agent("storm"))["world"]
     totals = {k: v if isinstance(v, int) else v["total"] for k, v in tree.items()}
     assert {name: totals[name] for name in PARTS} == PARTS
     tokenizer = tree["tokenizer"]
@@ -64,7 +63,7 @@ def test_parts_of_the_world() -> None:
     ],
 )
 def test_actor_and_critic(space: ActionSpace, expected: int) -> None:
-    behaviour: Any = player("storm", space=space).behaviour
+    behaviour: Any = agent("storm", space=space).behaviour
     assert count(behaviour.actor) == expected
     assert count(behaviour.critic) == 1_181_439
 
@@ -75,7 +74,7 @@ def test_every_latent_recipe_runs_on_continuous_actions(name: str) -> None:
     found = load(name, "nano").recipe
     shape = FrameShape(found.resolution, found.resolution)
     torch.manual_seed(0)
-    built = build_player(found, shape, ActionSpace(3, discrete=False))
+    built = Agent.build(found, shape, ActionSpace(3, discrete=False))
     rehearse(built, found, shape)
     carry = built.initial(2)
     frame = torch.zeros(2, shape.height, shape.width, 3, dtype=torch.uint8)
@@ -95,6 +94,6 @@ def test_first_updates_find_steps_enough(name: str, size: str) -> None:
 def test_control_is_learned_as_in_the_paper() -> None:
     """500k steps of 16 games side by side, one update of each part per sixteen steps."""
     recipe: Any = load("git-storm", "paper", "dmc:walker-walk").recipe
-    assert (recipe.steps, recipe.streams) == (500_000, 16)
+    assert (recipe.steps, recipe.num_envs) == (500_000, 16)
     assert recipe.schedule.updates == {"world": 1 / 16, "behaviour": 1 / 16}
     assert load("git-storm", "paper", "atari:Pong").recipe.steps == 100_000

@@ -7,23 +7,22 @@ from typing import Any
 import pytest
 import torch
 
+from tokenworlds.agent import Agent
 from tokenworlds.core.config import variant
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import ActionSpace, FrameShape
-from tokenworlds.evaluation.player import Player
 from tokenworlds.recipes.catalogue import RECIPES, load
 from tokenworlds.replay.sampling import Uniform
-from tokenworlds.training.job import build_player
+from tokenworlds.runs.recipe import Recipe, build_schedule
+from tokenworlds.training.dry_run import rehearse
 from tokenworlds.training.parameters import count
-from tokenworlds.training.recipe import Recipe, build_schedule
-from tokenworlds.training.rehearsal import rehearse
 
 AGENTS = tuple(name for name in RECIPES if name.startswith("swm"))
 NUMBERS: Mapping[str, Any] = {
     "steps": 102_400,
     "resolution": 96,
     "grey": True,
-    "streams": 1,
+    "num_envs": 1,
     "world.frames": 4,
     "world.given": 4,
     "world.tokenizer.codebook.codes": 128,
@@ -34,7 +33,7 @@ NUMBERS: Mapping[str, Any] = {
     "world.sequence.kernel": 5,
     "behaviour.horizon": 50,
     "behaviour.discount": 0.99,
-    "behaviour.trace": 0.95,
+    "behaviour.return_lambda": 0.95,
     "behaviour.clip": 0.1,
     "behaviour.value_clip": 0.1,
     "behaviour.epochs": 4,
@@ -71,10 +70,10 @@ def at(found: Any, path: str) -> Any:
     return reduce(descend, path.split("."), found)
 
 
-def player(found: Recipe, actions: int = 6) -> Player:
+def agent(found: Recipe, actions: int = 6) -> Agent:
     torch.manual_seed(0)
     shape = FrameShape(found.resolution, found.resolution, 1 if found.grey else 3)
-    return build_player(found, shape, ActionSpace(actions))
+    return Agent.build(found, shape, ActionSpace(actions))
 
 
 @pytest.mark.parametrize(("path", "value"), NUMBERS.items(), ids=NUMBERS.keys())
@@ -90,7 +89,7 @@ def test_every_number_of_the_paper_is_in_its_recipe(path: str, value: Any) -> No
 def test_parameters_are_those_of_the_released_networks(
     name: str, encoder: int, decoder: int, actions: int
 ) -> None:
-    built: Any = player(recipe(name), actions)
+    built: Any = agent(recipe(name), actions)
     assert count(built.world.tokenizer.encoder) == encoder
     assert count(built.world.tokenizer.decoder) == decoder
     assert count(built.world.dynamics) == 6_088_867 + 25_760 * actions
@@ -129,7 +128,7 @@ ABLATIONS = {
 def test_the_state_of_each_ablation_is_laid_out_as_in_the_paper(
     name: str, shape: tuple[int, ...]
 ) -> None:
-    assert player(recipe(name)).world.feature_shape == shape
+    assert agent(recipe(name)).world.feature_shape == shape
 
 
 def test_every_recipe_is_one_of_these() -> None:
@@ -139,7 +138,7 @@ def test_every_recipe_is_one_of_these() -> None:
 @pytest.mark.parametrize("name", [*AGENTS, "ppo"])
 def test_each_can_be_rehearsed_at_nano(name: str) -> None:
     found = recipe(name, "nano", "catch")
-    rehearse(player(found, 3), found, FrameShape(found.resolution, found.resolution, 1))
+    rehearse(agent(found, 3), found, FrameShape(found.resolution, found.resolution, 1))
 
 
 def test_built_in_games_are_judged_at_the_end_of_an_iteration() -> None:
@@ -151,7 +150,7 @@ def test_built_in_games_are_judged_at_the_end_of_an_iteration() -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"streams": 4}, "takes one row for each"),
+        ({"num_envs": 4}, "takes one row for each"),
         ({"sampler": Uniform.Config()}, "sampler=latest"),
         ({"collection.temperature": 1.5}, "collection.temperature=1"),
     ],
@@ -159,13 +158,13 @@ def test_built_in_games_are_judged_at_the_end_of_an_iteration() -> None:
 def test_real_steps_must_be_those_just_played(changes: dict[str, Any], sentence: str) -> None:
     found = variant(recipe("ppo", "nano", "catch"), changes)
     with pytest.raises(UserError, match=sentence):
-        rehearse(player(found, 3), found, FrameShape(32, 32, 1))
+        rehearse(agent(found, 3), found, FrameShape(32, 32, 1))
 
 
 @pytest.mark.parametrize("changes", [{}, {"world.encodes_in_training": True}])
 def test_a_rehearsal_changes_nothing(changes: dict[str, Any]) -> None:
     found = variant(recipe("swm", "nano", "catch"), changes)
-    built = player(found, 3)
+    built = agent(found, 3)
     before = {name: value.clone() for name, value in built.state_dict().items()}
     rehearse(built, found, FrameShape(32, 32, 1))
     assert all(torch.equal(before[name], value) for name, value in built.state_dict().items())
@@ -174,4 +173,4 @@ def test_a_rehearsal_changes_nothing(changes: dict[str, Any]) -> None:
 def test_ppo_plays_whole_windows() -> None:
     for size in ("nano", "paper"):
         found = recipe("ppo", size)
-        assert found.steps % (found.streams * found.learning["behaviour"].length) == 0
+        assert found.steps % (found.num_envs * found.learning["behaviour"].length) == 0

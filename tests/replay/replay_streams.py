@@ -1,4 +1,4 @@
-"""Made-up streams, held in memory, to compare a store with."""
+"""Made-up environments, held in memory, to compare a store with."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,42 +33,42 @@ def make_streams(count: int, steps: int, actions: ActionSpace = DISCRETE, seed: 
         "first": rng.random(shape) < 0.2,
         "action": action,
         "reward": rng.normal(size=shape).astype(np.float32),
-        "ending": rng.random(shape) < 0.2,
-        "cutoff": rng.random(shape) < 0.2,
+        "terminated": rng.random(shape) < 0.2,
+        "truncated": rng.random(shape) < 0.2,
     }
     frame = rng.integers(256, size=(*shape, SHAPE.height, SHAPE.width, SHAPE.channels))
     return Streams(frame.astype(np.uint8), fields)
 
 
 def open_store(
-    folder: Path, *, streams: int = 2, chunk: int = 8, actions: ActionSpace = DISCRETE
+    folder: Path, *, num_envs: int = 2, chunk: int = 8, actions: ActionSpace = DISCRETE
 ) -> ReplayStore:
     return ReplayStore(
-        folder, frame_shape=SHAPE, action_space=actions, streams=streams, chunk=chunk
+        folder, frame_shape=SHAPE, action_space=actions, num_envs=num_envs, chunk=chunk
     )
 
 
-def record(store: ReplayStore, streams: Streams, begin: int, end: int) -> None:
+def record(store: ReplayStore, num_envs: Streams, begin: int, end: int) -> None:
     for time in range(begin, end):
-        now = {name: values[:, time] for name, values in streams.fields.items()}
+        now = {name: values[:, time] for name, values in num_envs.fields.items()}
         store.append(
-            streams.frame[:, time],
+            num_envs.frame[:, time],
             now["first"],
             now["action"],
             now["reward"],
-            now["ending"],
-            now["cutoff"],
+            now["terminated"],
+            now["truncated"],
         )
 
 
-def assert_holds(store: ReplayStore, streams: Streams, length: int) -> None:
+def assert_holds(store: ReplayStore, num_envs: Streams, length: int) -> None:
     assert store.length == length
-    for name, values in streams.fields.items():
+    for name, values in num_envs.fields.items():
         np.testing.assert_array_equal(store.records[name], values[:, :length])
-    for stream in range(store.streams):
-        out = np.zeros_like(streams.frame[stream, :length])
+    for stream in range(store.num_envs):
+        out = np.zeros_like(num_envs.frame[stream, :length])
         store.read_frames(stream, 0, out)
-        np.testing.assert_array_equal(out, streams.frame[stream, :length])
+        np.testing.assert_array_equal(out, num_envs.frame[stream, :length])
 
 
 def contents(folder: Path) -> dict[str, bytes]:

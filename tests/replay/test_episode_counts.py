@@ -24,17 +24,17 @@ def sampler(exponent: float = 1.0, count_after: int = 0) -> EpisodeCounts:
     return EpisodeCounts.Config(exponent=exponent, count_after=count_after).build(batches=BATCHES)
 
 
-def flags(*streams: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Streams of episodes of these lengths."""
-    first = np.zeros((len(streams), sum(streams[0])), np.bool_)
-    for row, lengths in zip(first, streams, strict=True):
+def flags(*num_envs: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Environments of episodes of these lengths."""
+    first = np.zeros((len(num_envs), sum(num_envs[0])), np.bool_)
+    for row, lengths in zip(first, num_envs, strict=True):
         row[np.cumsum((0, *lengths[:-1]))] = True
     return first
 
 
 def windows(first: NDArray[np.bool_], length: int = 1) -> Windows:
-    streams, steps = first.shape
-    return Windows(streams, steps, length, first)
+    num_envs, steps = first.shape
+    return Windows(num_envs, steps, length, first)
 
 
 def owners(starts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -117,21 +117,21 @@ def test_windows_are_moved_inside_their_stream(learner: str, most: int) -> None:
 
 @given(
     seed=st.integers(0, 99),
-    streams=st.integers(1, 4),
+    num_envs=st.integers(1, 4),
     length=st.integers(1, 9),
     extra=st.lists(st.integers(0, 12), min_size=1, max_size=5),
 )
 def test_windows_of_growing_streams_never_leave_them(
-    seed: int, streams: int, length: int, extra: list[int]
+    seed: int, num_envs: int, length: int, extra: list[int]
 ) -> None:
     drawn, rng = sampler(), np.random.default_rng(seed)
-    first = rng.random((streams, length + sum(extra))) < 0.2
+    first = rng.random((num_envs, length + sum(extra))) < 0.2
     for steps in length + np.cumsum(extra):
         for learner in BATCHES:
-            found = Windows(streams, int(steps), length, first[:, :steps])
+            found = Windows(num_envs, int(steps), length, first[:, :steps])
             starts = drawn.sample(learner, found, 6, rng)
             assert (starts >= 0).all()
-            assert (starts[:, 0] < streams).all()
+            assert (starts[:, 0] < num_envs).all()
             assert (starts[:, 1] + length <= steps).all()
 
 
@@ -188,11 +188,11 @@ def test_a_restored_sampler_draws_what_the_first_would_have_drawn() -> None:
 
 
 def test_episodes_of_a_store_go_across_chunks(tmp_path: Path) -> None:
-    streams = make_streams(2, 50)
-    streams.fields["first"][:] = flags((13, 17, 20), (30, 1, 19))
+    num_envs = make_streams(2, 50)
+    num_envs.fields["first"][:] = flags((13, 17, 20), (30, 1, 19))
     store, found = open_store(tmp_path, chunk=8), Episodes()
     for end in (8, 9, 31, 50):
-        record(store, streams, store.length, end)
+        record(store, num_envs, store.length, end)
         found.grow(Windows.of(store, 1))
     assert found.begin.tolist() == [0, 0, 13, 30, 30, 31]
     assert found.stream.tolist() == [0, 1, 0, 0, 1, 1]

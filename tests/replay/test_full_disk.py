@@ -15,24 +15,24 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from replay_streams import assert_holds, make_streams, open_store, record
 
-streams = make_streams(2, 40)
+environments = make_streams(2, 40)
 store = open_store(Path(sys.argv[1]), chunk=16)
-record(store, streams, 0, 10)
+record(store, environments, 0, 10)
 state = store.state()
-record(store, streams, 10, 16)
+record(store, environments, 10, 16)
 hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
 resource.setrlimit(resource.RLIMIT_FSIZE, (12 * 72 + 5, hard))
-for act in (store.flush, lambda: record(store, streams, 16, 17)):
+for act in (store.flush, lambda: record(store, environments, 16, 17)):
     try:
         act()
     except OSError:
         continue
     raise SystemExit("the limit was not felt")
-assert_holds(store, streams, 16)
+assert_holds(store, environments, 16)
 store.verify(state)
 resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-record(store, streams, 16, 40)
-assert_holds(store, streams, 40)
+record(store, environments, 16, 40)
+assert_holds(store, environments, 40)
 store.flush()
 """
 
@@ -52,7 +52,7 @@ def test_a_flush_that_was_cut_short_can_be_repeated(tmp_path: Path) -> None:
 def test_whichever_file_fails_the_bytes_are_right_in_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
 ) -> None:
-    streams = make_streams(2, 20)
+    num_envs = make_streams(2, 20)
     store = open_store(tmp_path / "failing")
     calls = iter(range(100))
 
@@ -61,14 +61,14 @@ def test_whichever_file_fails_the_bytes_are_right_in_the_end(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", sync)
-    record(store, streams, 0, 8)
+    record(store, num_envs, 0, 8)
     with pytest.raises(OSError, match="No space left"):
-        record(store, streams, 8, 9)
-    assert_holds(store, streams, 8)
-    record(store, streams, 8, 20)
-    assert_holds(store, streams, 20)
+        record(store, num_envs, 8, 9)
+    assert_holds(store, num_envs, 8)
+    record(store, num_envs, 8, 20)
+    assert_holds(store, num_envs, 20)
     calm = open_store(tmp_path / "calm")
-    record(calm, streams, 0, 20)
+    record(calm, num_envs, 0, 20)
     assert store.state() == calm.state()
     assert contents(tmp_path / "failing") == contents(tmp_path / "calm")
 

@@ -22,16 +22,16 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
 def test_looking_back_shows_a_state_and_leaves_what_was_written_since(
     tmp_path_factory: pytest.TempPathFactory, saved: int, since: int, chunk: int
 ) -> None:
-    folder, streams = tmp_path_factory.mktemp("running"), make_streams(2, 40)
+    folder, num_envs = tmp_path_factory.mktemp("running"), make_streams(2, 40)
     running = open_store(folder, chunk=chunk)
-    record(running, streams, 0, saved)
+    record(running, num_envs, 0, saved)
     state = json.loads(json.dumps(running.state()))
-    record(running, streams, saved, saved + since)
+    record(running, num_envs, saved, saved + since)
     running.flush()
     for path in folder.rglob("*.bin"):
         path.write_bytes(path.read_bytes() + b"just being written")
     before = contents(folder)
     visitor = open_store(folder, chunk=chunk)
     visitor.look_back(state)
-    assert_holds(visitor, streams, saved)
+    assert_holds(visitor, num_envs, saved)
     assert contents(folder) == before

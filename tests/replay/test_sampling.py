@@ -43,7 +43,7 @@ def assert_frequencies(observed: NDArray[np.int64], expected: NDArray[np.float64
 @given(
     config=st.sampled_from([Uniform.Config(), DynamicFrequency.Config(), EpisodeCounts.Config()]),
     learner=st.sampled_from(sorted(BATCHES)),
-    streams=st.integers(1, 4),
+    num_envs=st.integers(1, 4),
     length=st.integers(1, 9),
     extra=st.integers(0, 20),
     batch=st.integers(1, 60),
@@ -52,7 +52,7 @@ def assert_frequencies(observed: NDArray[np.int64], expected: NDArray[np.float64
 def test_windows_never_leave_their_stream(
     config: ConfigOf[Sampler],
     learner: str,
-    streams: int,
+    num_envs: int,
     length: int,
     extra: int,
     batch: int,
@@ -61,15 +61,15 @@ def test_windows_never_leave_their_stream(
     sampler = config.build(batches=BATCHES)
     rng = np.random.default_rng(seed)
     for steps in (length, length + extra):
-        starts = sampler.sample(learner, Windows(streams, steps, length), batch, rng)
+        starts = sampler.sample(learner, Windows(num_envs, steps, length), batch, rng)
         assert starts.shape == (batch, 2)
         assert (starts >= 0).all()
-        assert (starts[:, 0] < streams).all()
+        assert (starts[:, 0] < num_envs).all()
         assert (starts[:, 1] + length <= steps).all()
 
 
 def test_uniform_sampling_is_uniform_over_all_windows_that_fit() -> None:
-    windows = Windows(streams=2, steps=7, length=4)
+    windows = Windows(num_envs=2, steps=7, length=4)
     starts = (
         Uniform.Config()
         .build(batches=BATCHES)
@@ -104,7 +104,7 @@ def test_drawing_all_there_are_takes_each_once() -> None:
 def test_the_world_prefers_windows_it_saw_less_often() -> None:
     trained = [[0, 3, 10, 25], [1, 1, 0, 40]]
     sampler = counting(trained, [[0] * 4] * 2)
-    scores = sampler.scores("world", Windows(streams=2, steps=6, length=3))
+    scores = sampler.scores("world", Windows(num_envs=2, steps=6, length=3))
     weights = np.exp(-np.array(trained) / 10.0)
     np.testing.assert_allclose(
         probabilities(scores.ravel()), weights.ravel() / weights.sum(), rtol=1e-12
@@ -115,7 +115,7 @@ def test_imagination_has_the_papers_score() -> None:
     trained = np.array([[0, 3, 10, 25], [1, 1, 0, 40]])
     imagined = np.array([[0, 30, 9, 300], [3, 2, 60, 120]])
     sampler = counting(trained.tolist(), imagined.tolist())
-    scores = sampler.scores("behaviour", Windows(streams=2, steps=4, length=1))
+    scores = sampler.scores("behaviour", Windows(num_envs=2, steps=4, length=1))
     scaled = imagined / (BATCHES["behaviour"] / BATCHES["world"])
     literal = (trained - 1.0 * scaled - 1.0 * np.maximum(0, trained - scaled)) / 10.0
     np.testing.assert_allclose(scores, literal, atol=1e-12)

@@ -39,14 +39,14 @@ def test_gathering_equals_indexing_step_by_step(
     actions: ActionSpace,
     data: st.DataObject,
 ) -> None:
-    streams = make_streams(3, steps, actions)
-    store = open_store(tmp_path_factory.mktemp("s"), streams=3, chunk=chunk, actions=actions)
-    record(store, streams, 0, steps)
+    num_envs = make_streams(3, steps, actions)
+    store = open_store(tmp_path_factory.mktemp("s"), num_envs=3, chunk=chunk, actions=actions)
+    record(store, num_envs, 0, steps)
     length = data.draw(st.integers(1, steps))
     places = st.tuples(st.integers(0, 2), st.integers(0, steps - length))
     starts = np.array(data.draw(st.lists(places, min_size=1, max_size=6)))
     segment = gather(store, starts, length)
-    naive = {"frame": streams.frame, **streams.fields}
+    naive = {"frame": num_envs.frame, **num_envs.fields}
     for name, values in naive.items():
         expected = [[values[s, t + i] for i in range(length)] for s, t in starts]
         np.testing.assert_array_equal(getattr(segment, name).numpy(), np.array(expected))
@@ -82,12 +82,12 @@ def test_a_window_may_not_leave_its_stream(tmp_path: Path, start: list[int]) -> 
 
 
 def test_a_resumed_store_yields_the_same_segments(tmp_path: Path) -> None:
-    streams = make_streams(2, 40)
+    num_envs = make_streams(2, 40)
     store = open_store(tmp_path)
-    record(store, streams, 0, 29)
+    record(store, num_envs, 0, 29)
     state = store.state()
     before = draw_segment_frames(store_length=29, folder=tmp_path, state=state)
-    record(store, streams, 29, 40)
+    record(store, num_envs, 29, 40)
     store.flush()
     after = draw_segment_frames(store_length=29, folder=tmp_path, state=state)
     assert torch.equal(before, after)
@@ -105,7 +105,7 @@ def draw_segment_frames(
 
 
 def test_windows_are_numbered_along_each_stream() -> None:
-    windows = Windows(streams=2, steps=5, length=4)
+    windows = Windows(num_envs=2, steps=5, length=4)
     assert len(windows) == 4
     assert windows.locate(np.arange(4)).tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
 
@@ -113,7 +113,7 @@ def test_windows_are_numbered_along_each_stream() -> None:
 @pytest.mark.parametrize("length", [0, 6])
 def test_a_length_that_does_not_fit_is_the_users_mistake(length: int) -> None:
     with pytest.raises(UserError, match=f"{length} steps does not fit"):
-        Windows(streams=2, steps=5, length=length)
+        Windows(num_envs=2, steps=5, length=length)
 
 
 def test_bytes_go_to_cuda_from_pinned_memory_and_nobody_waits(

@@ -32,19 +32,19 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
 @pytest.mark.parametrize("actions", [DISCRETE, CONTINUOUS])
 @pytest.mark.parametrize("length", [1, 7, 8, 9, 16, 37])
 def test_what_was_appended_is_read_back(tmp_path: Path, actions: ActionSpace, length: int) -> None:
-    streams = make_streams(3, length, actions)
-    store = open_store(tmp_path, streams=3, actions=actions)
-    record(store, streams, 0, length)
-    assert_holds(store, streams, length)
+    num_envs = make_streams(3, length, actions)
+    store = open_store(tmp_path, num_envs=3, actions=actions)
+    record(store, num_envs, 0, length)
+    assert_holds(store, num_envs, length)
     assert len(store) == store.steps == 3 * length
 
 
 def test_the_caller_may_reuse_its_buffers(tmp_path: Path) -> None:
-    streams = make_streams(1, 3)
-    store = open_store(tmp_path, streams=1)
-    record(store, streams, 0, 3)
-    kept = streams.frame.copy()
-    streams.frame[:] = 0
+    num_envs = make_streams(1, 3)
+    store = open_store(tmp_path, num_envs=1)
+    record(store, num_envs, 0, 3)
+    kept = num_envs.frame.copy()
+    num_envs.frame[:] = 0
     out = np.zeros_like(kept[0])
     store.read_frames(0, 0, out)
     np.testing.assert_array_equal(out, kept[0])
@@ -56,11 +56,11 @@ def test_the_caller_may_reuse_its_buffers(tmp_path: Path) -> None:
 def test_reading_outside_a_stream_is_refused(
     tmp_path: Path, stream: int, start: int, count: int
 ) -> None:
-    streams = make_streams(2, 10)
+    num_envs = make_streams(2, 10)
     store = open_store(tmp_path)
-    record(store, streams, 0, 10)
+    record(store, num_envs, 0, 10)
     with pytest.raises(IndexError):
-        store.read_frames(stream, start, np.zeros_like(streams.frame[0, :count]))
+        store.read_frames(stream, start, np.zeros_like(num_envs.frame[0, :count]))
 
 
 @settings(max_examples=25, deadline=None)
@@ -69,9 +69,9 @@ def test_a_crash_leaves_no_trace_once_restored(
     tmp_path_factory: pytest.TempPathFactory, saved: int, lost: int, chunk: int
 ) -> None:
     folder, calm = tmp_path_factory.mktemp("crashed"), tmp_path_factory.mktemp("calm")
-    streams, other = make_streams(2, 45), make_streams(2, 45, seed=1)
+    num_envs, other = make_streams(2, 45), make_streams(2, 45, seed=1)
     crashed = open_store(folder, chunk=chunk)
-    record(crashed, streams, 0, saved)
+    record(crashed, num_envs, 0, saved)
     state = json.loads(json.dumps(crashed.state()))
     record(crashed, other, saved, saved + lost)
     crashed.flush()
@@ -80,38 +80,38 @@ def test_a_crash_leaves_no_trace_once_restored(
 
     resumed = open_store(folder, chunk=chunk)
     resumed.restore(state)
-    assert_holds(resumed, streams, saved)
-    record(resumed, streams, saved, 45)
-    assert_holds(resumed, streams, 45)
+    assert_holds(resumed, num_envs, saved)
+    record(resumed, num_envs, saved, 45)
+    assert_holds(resumed, num_envs, 45)
 
     undisturbed = open_store(calm, chunk=chunk)
-    record(undisturbed, streams, 0, 45)
+    record(undisturbed, num_envs, 0, 45)
     assert resumed.state() == undisturbed.state()
     assert contents(folder) == contents(calm)
 
 
 def test_a_store_can_be_taken_back_while_it_is_in_use(tmp_path: Path) -> None:
-    streams, other = make_streams(2, 60), make_streams(2, 60, seed=1)
+    num_envs, other = make_streams(2, 60), make_streams(2, 60, seed=1)
     store = open_store(tmp_path)
     record(store, other, 0, 10)
     state = store.state()
     record(store, other, 10, 60)
     assert_holds(store, other, 60)  # Every chunk has been mapped by now.
     store.restore(state)
-    streams.frame[:, :10] = other.frame[:, :10]
-    for name, values in streams.fields.items():
+    num_envs.frame[:, :10] = other.frame[:, :10]
+    for name, values in num_envs.fields.items():
         values[:, :10] = other.fields[name][:, :10]
-    record(store, streams, 10, 60)
-    assert_holds(store, streams, 60)
+    record(store, num_envs, 10, 60)
+    assert_holds(store, num_envs, 60)
 
 
 def test_states_do_not_change_after_they_were_taken(tmp_path: Path) -> None:
-    streams = make_streams(2, 12)
+    num_envs = make_streams(2, 12)
     store = open_store(tmp_path)
-    record(store, streams, 0, 5)
+    record(store, num_envs, 0, 5)
     state = store.state()
     copy = json.dumps(state)
-    record(store, streams, 5, 12)
+    record(store, num_envs, 5, 12)
     store.flush()
     assert json.dumps(state) == copy
 
@@ -155,11 +155,11 @@ def test_damage_is_found_and_named(tmp_path: Path, name: str, harm: str) -> None
 def test_an_older_state_verifies_although_later_bytes_are_damaged(
     tmp_path: Path, kind: str
 ) -> None:
-    streams = make_streams(2, 15)
+    num_envs = make_streams(2, 15)
     store = open_store(tmp_path)
-    record(store, streams, 0, 11)
+    record(store, num_envs, 0, 11)
     older = store.state()
-    record(store, streams, 11, 15)
+    record(store, num_envs, 11, 15)
     newer = store.state()
     flip(tmp_path / f"stream-001/{kind}-000001.bin", -1)
     with pytest.raises(DamagedReplay):
@@ -167,36 +167,36 @@ def test_an_older_state_verifies_although_later_bytes_are_damaged(
     store.verify(older)
     resumed = open_store(tmp_path)
     resumed.restore(older)
-    assert_holds(resumed, streams, 11)
+    assert_holds(resumed, num_envs, 11)
 
 
 def test_verifying_only_reads(tmp_path: Path) -> None:
-    streams = make_streams(2, 30)
+    num_envs = make_streams(2, 30)
     store = open_store(tmp_path)
-    record(store, streams, 0, 5)
+    record(store, num_envs, 0, 5)
     state = store.state()
-    record(store, streams, 5, 30)
+    record(store, num_envs, 5, 30)
     store.flush()
     before = contents(tmp_path)
     store.verify(state)
     assert contents(tmp_path) == before
-    assert_holds(store, streams, 30)
+    assert_holds(store, num_envs, 30)
 
 
 def test_clearing_removes_what_an_earlier_run_left_and_nothing_else(tmp_path: Path) -> None:
-    streams = make_streams(2, 30)
-    record(open_store(tmp_path), streams, 0, 30)
+    num_envs = make_streams(2, 30)
+    record(open_store(tmp_path), num_envs, 0, 30)
     (tmp_path / "notes.txt").write_text("mine")
     store = open_store(tmp_path)
     store.clear()
     assert contents(tmp_path) == {"notes.txt": b"mine"}
-    record(store, streams, 0, 9)
-    assert_holds(store, streams, 9)
+    record(store, num_envs, 0, 9)
+    assert_holds(store, num_envs, 9)
 
 
 @pytest.mark.parametrize(
     "other",
-    [{"streams": 3}, {"chunk": 4}, {"actions": CONTINUOUS}],
+    [{"num_envs": 3}, {"chunk": 4}, {"actions": CONTINUOUS}],
 )
 def test_a_state_of_another_layout_is_refused(tmp_path: Path, other: dict[str, int]) -> None:
     store = open_store(tmp_path)
@@ -211,7 +211,7 @@ def test_a_hundred_thousand_atari_frames_take_less_than_1_3_gib(tmp_path: Path) 
         tmp_path,
         frame_shape=FrameShape(64, 64, 3),
         action_space=ActionSpace(18),
-        streams=1,
+        num_envs=1,
         chunk=128,
     )
     frames = np.zeros((1, 64, 64, 3), np.uint8)
@@ -226,11 +226,11 @@ def test_a_hundred_thousand_atari_frames_take_less_than_1_3_gib(tmp_path: Path) 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts descriptors in /proc")
 def test_many_chunks_do_not_exhaust_file_descriptors(tmp_path: Path) -> None:
-    streams = make_streams(2, 200)
+    num_envs = make_streams(2, 200)
     store = open_store(tmp_path, chunk=1)
     before = len(os.listdir("/proc/self/fd"))
-    record(store, streams, 0, 200)
-    assert_holds(store, streams, 200)
+    record(store, num_envs, 0, 200)
+    assert_holds(store, num_envs, 200)
     assert len(os.listdir("/proc/self/fd")) - before < 200
 
 

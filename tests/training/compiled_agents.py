@@ -11,16 +11,15 @@ from contextlib import nullcontext
 import torch
 from torch import Tensor
 
+from tokenworlds.agent import Agent
 from tokenworlds.benchmarking.subjects import random_segment
 from tokenworlds.core.config import variant
 from tokenworlds.core.types import ActionSpace, FrameShape
-from tokenworlds.evaluation.player import Player
 from tokenworlds.recipes.catalogue import load
+from tokenworlds.runs.recipe import Recipe
 from tokenworlds.training.compilation import OF_BEHAVIOURS, OF_WORLDS, Compiler, Lower
-from tokenworlds.training.job import build_player
-from tokenworlds.training.known_codes import Coding
 from tokenworlds.training.learner import Learner
-from tokenworlds.training.recipe import Recipe
+from tokenworlds.training.token_cache import Coding
 
 SPACE = ActionSpace(4)
 TINY = 1e-4
@@ -32,28 +31,28 @@ def update(recipe: Recipe, part: str, compiler: Compiler | None) -> dict[str, Te
     """What an update of a fresh agent tells, and the gradients that it moved by."""
     torch.manual_seed(0)
     shape = FrameShape(recipe.resolution, recipe.resolution, 1 if recipe.grey else 3)
-    player, learning = build_player(recipe, shape, SPACE), recipe.learning[part]
-    names = list(player.state_dict())
-    shake(player)
+    agent, learning = Agent.build(recipe, shape, SPACE), recipe.learning[part]
+    names = list(agent.state_dict())
+    shake(agent)
     if compiler is not None:
-        compiler.compile_methods(player.world, OF_WORLDS)
-        compiler.compile_methods(player.behaviour, OF_BEHAVIOURS)
-    found = player.parts(torch.Generator().manual_seed(1))[part]
+        compiler.compile_methods(agent.world, OF_WORLDS)
+        compiler.compile_methods(agent.behaviour, OF_BEHAVIOURS)
+    found = agent.parts(torch.Generator().manual_seed(1))[part]
     context = nullcontext if compiler is None else compiler.working
     learner = Learner(part, learning, found, context)
     drawn = torch.Generator().manual_seed(2)
-    tokens = player.world.tokens if isinstance(player.world, Coding) else 0
+    tokens = agent.world.tokens if isinstance(agent.world, Coding) else 0
     segment = random_segment(shape, SPACE, 2, min(6, learning.length), drawn, tokens)
     told = learner.update(segment)
-    assert list(player.state_dict()) == names
+    assert list(agent.state_dict()) == names
     moved = {name: p.grad for name, p in learner.optimiser.named.items() if p.grad is not None}
     return {**told, **moved}
 
 
-def shake(player: Player) -> None:
+def shake(agent: Agent) -> None:
     """Away from heads that begin with zeros, behind which nothing but rounding is left."""
     with torch.no_grad():
-        for parameter in player.parameters():
+        for parameter in agent.parameters():
             parameter.add_(0.03 * torch.randn_like(parameter))
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from tokenworlds.training.schedule import Epochs, Iterations, Phase, Progress
+from tokenworlds.core.progress import Phase, Progress
+from tokenworlds.training.schedule import Epochs, Iterations
 
 SMALL = Epochs.Config(
     steps=30,
@@ -25,17 +26,17 @@ SMALL_ITERATIONS = Iterations.Config(
 )
 
 
-def after(progress: Progress, phase: Phase, streams: int) -> Progress:
+def after(progress: Progress, phase: Phase, num_envs: int) -> Progress:
     done = dict(progress.updates)
     for name, count in phase.updates.items():
         done[name] = done.get(name, 0) + count
-    return Progress(progress.steps + phase.collect * streams, done)
+    return Progress(progress.steps + phase.collect * num_envs, done)
 
 
-def course(phases: Iterable[Phase], streams: int) -> Iterator[Progress]:
+def course(phases: Iterable[Phase], num_envs: int) -> Iterator[Progress]:
     """The progress before each phase, and at last after all."""
     progress = Progress()
     for phase in phases:
         yield progress
-        progress = after(progress, phase, streams)
+        progress = after(progress, phase, num_envs)
     yield progress

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.runs.folder import RunFolder
+from tokenworlds.runs.recipe import Recipe
+from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training.loop import Loop
-from tokenworlds.training.recipe import Recipe
-from tokenworlds.training.run_folder import RunFolder
-from tokenworlds.training.spec import RunSpec
 
 
 class Told:

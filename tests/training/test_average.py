@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tokenworlds.training.metrics import Average
+from tokenworlds.runs.metrics import Average
 
 VALUES: list[dict[str, Tensor | float]] = [
     {"loss": torch.tensor(1.0), "return": 3.0},

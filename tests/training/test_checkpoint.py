@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tokenworlds.training import checkpoint as checkpoints
-from tokenworlds.training.checkpoint import Checkpoint, DamagedCheckpoint
+from tokenworlds.runs import checkpoint as checkpoints
+from tokenworlds.runs.checkpoint import Checkpoint, DamagedCheckpoint
 
 
 def example(value: float = 1.0) -> Checkpoint:

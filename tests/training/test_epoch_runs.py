@@ -8,13 +8,13 @@ from stopped_runs import Told, newest, run
 from tokenworlds.core.description import override
 from tokenworlds.core.errors import UserError
 from tokenworlds.recipes.catalogue import load
-from tokenworlds.training.recipe import Recipe
-from tokenworlds.training.rehearsal import insist_that_all_learn, insist_that_segments_fit
+from tokenworlds.runs.recipe import Recipe
+from tokenworlds.training.dry_run import insist_that_all_learn, insist_that_segments_fit
 
 TINY = (
     "resolution=16",
     "steps=48",
-    "streams=2",
+    "num_envs=2",
     "world.tokenizer.filters=[8,8,8]",
     "world.tokenizer.strides=[2,2,2]",
     "world.tokenizer.groups=4",
@@ -22,7 +22,7 @@ TINY = (
     "world.sequence.layers=1",
     "world.sequence.heads=2",
     "world.reward.hidden=[16]",
-    "world.ending.hidden=[16]",
+    "world.termination.hidden=[16]",
     "behaviour.actor=[16]",
     "behaviour.critic=[16]",
     "behaviour.horizon=2",

@@ -1,4 +1,4 @@
-"""Epochs are those of the papers, in pieces, whatever the number of streams."""
+"""Epochs are those of the papers, in pieces, whatever the number of environments."""
 
 import json
 from collections.abc import Iterable
@@ -13,7 +13,9 @@ from schedule_courses import SMALL, course
 from tokenworlds.core.config import ConfigOf
 from tokenworlds.core.description import from_json, override, to_json
 from tokenworlds.core.errors import UserError
-from tokenworlds.training.schedule import Epochs, Interleaved, Phase, Progress, Schedule
+from tokenworlds.core.progress import Phase, Progress
+from tokenworlds.core.protocols import Schedule
+from tokenworlds.training.schedule import Epochs, Interleaved
 
 IRIS = Epochs.Config(
     steps=200,
@@ -54,7 +56,7 @@ def blocks(phases: Iterable[Phase]) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize(
-    ("config", "total", "streams", "epochs", "updates"),
+    ("config", "total", "num_envs", "epochs", "updates"),
     [
         (IRIS, 100_000, 1, 600, (119_000, 115_000, 110_000)),
         (DELTA_ATARI, 100_000, 1, 600, (119_000, 66_000, 105_000)),
@@ -62,17 +64,17 @@ def blocks(phases: Iterable[Phase]) -> list[tuple[str, int]]:
     ],
 )
 def test_the_updates_of_the_papers(
-    config: Epochs.Config, total: int, streams: int, epochs: int, updates: tuple[int, ...]
+    config: Epochs.Config, total: int, num_envs: int, epochs: int, updates: tuple[int, ...]
 ) -> None:
-    schedule = config.build(streams=streams, total=total)
+    schedule = config.build(num_envs=num_envs, total=total)
     assert schedule.rounds == epochs
-    *_, end = course(schedule.phases(Progress()), streams)
+    *_, end = course(schedule.phases(Progress()), num_envs)
     assert tuple(end.updates[name] for name in ("tokenizer", "world", "behaviour")) == updates
     assert end == schedule.goal == Progress(total, end.updates)
 
 
 def test_the_epochs_of_iris() -> None:
-    phases = blocks(IRIS.build(streams=1, total=100_000).phases(Progress()))
+    phases = blocks(IRIS.build(num_envs=1, total=100_000).phases(Progress()))
     turn = {name: (name, 200) for name in ("collect", "tokenizer", "world", "behaviour")}
     expected = [("collect", 200 * 6), turn["tokenizer"]]
     expected += [turn["collect"], turn["tokenizer"]] * 19
@@ -83,7 +85,7 @@ def test_the_epochs_of_iris() -> None:
 
 
 def test_the_epochs_of_delta_iris_on_crafter() -> None:
-    phases = blocks(DELTA_CRAFTER.build(streams=16, total=10_000_000).phases(Progress()))
+    phases = blocks(DELTA_CRAFTER.build(num_envs=16, total=10_000_000).phases(Progress()))
     learned = [(name, 500) for name in ("tokenizer", "world", "behaviour")]
     first = [("random", 6_250), ("tokenizer", 5_000), ("world", 2_500), ("behaviour", 500)]
     assert phases[:12] == [*first, ("collect", 625), *learned, ("collect", 625), *learned]
@@ -91,26 +93,26 @@ def test_the_epochs_of_delta_iris_on_crafter() -> None:
 
 
 def test_delta_iris_plays_at_random_in_its_first_epoch_alone() -> None:
-    phases = blocks(DELTA_ATARI.build(streams=1, total=100_000).phases(Progress()))
+    phases = blocks(DELTA_ATARI.build(num_envs=1, total=100_000).phases(Progress()))
     assert phases[:3] == [("random", 2_000), ("collect", 1_000), ("tokenizer", 200)]
     assert sum(count for kind, count in phases if kind == "random") == 2_000
 
 
-@pytest.mark.parametrize("streams", [1, 4, 16, 64])
-def test_epochs_share_their_steps_among_streams_without_drift(streams: int) -> None:
-    schedule = SMALL.build(streams=streams, total=500)
+@pytest.mark.parametrize("num_envs", [1, 4, 16, 64])
+def test_epochs_share_their_steps_among_streams_without_drift(num_envs: int) -> None:
+    schedule = SMALL.build(num_envs=num_envs, total=500)
     ends = [schedule.end(epoch).steps for epoch in range(schedule.rounds + 1)]
     nominal = [0, *range(70, 500, 30), 500, 500, 500]
-    assert ends == [-(-steps // streams) * streams for steps in nominal]
+    assert ends == [-(-steps // num_envs) * num_envs for steps in nominal]
 
 
 def test_no_phase_is_long() -> None:
-    for phase in SMALL.build(streams=4, total=500).phases(Progress()):
+    for phase in SMALL.build(num_envs=4, total=500).phases(Progress()):
         assert 1 <= phase.collect + sum(phase.updates.values()) <= 10
 
 
 def test_age_goes_by_the_share_of_an_epochs_work_and_on_when_nothing_is_collected() -> None:
-    schedule = IRIS.build(streams=1, total=100_000)
+    schedule = IRIS.build(num_envs=1, total=100_000)
     assert schedule.age(schedule.end(500)) == 100_000
     assert schedule.age(schedule.end(503)) == 100_600
     assert schedule.age(schedule.goal) == 120_000
@@ -124,7 +126,7 @@ def test_age_goes_by_the_share_of_an_epochs_work_and_on_when_nothing_is_collecte
 @settings(max_examples=60, deadline=None)
 @given(
     total=st.integers(1, 400),
-    streams=st.integers(1, 20),
+    num_envs=st.integers(1, 20),
     steps=st.integers(1, 90),
     first=st.integers(0, 90),
     final=st.integers(0, 3),
@@ -132,7 +134,7 @@ def test_age_goes_by_the_share_of_an_epochs_work_and_on_when_nothing_is_collecte
     start=st.integers(0, 4),
 )
 def test_epochs_end_where_they_say(
-    total: int, streams: int, steps: int, first: int, final: int, updates: int, start: int
+    total: int, num_envs: int, steps: int, first: int, final: int, updates: int, start: int
 ) -> None:
     config = Epochs.Config(
         steps=steps,
@@ -141,9 +143,9 @@ def test_epochs_end_where_they_say(
         updates={"world": updates},
         start_after={"world": start},
     )
-    schedule = config.build(streams=streams, total=total)
-    *_, end = course(schedule.phases(Progress()), streams)
-    assert end.steps == schedule.goal.steps == -(-total // streams) * streams
+    schedule = config.build(num_envs=num_envs, total=total)
+    *_, end = course(schedule.phases(Progress()), num_envs)
+    assert end.steps == schedule.goal.steps == -(-total // num_envs) * num_envs
     assert end.updates.get("world", 0) == schedule.goal.updates["world"]
 
 

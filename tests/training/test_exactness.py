@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load
 
 TINY = (
-    "streams=2",
+    "num_envs=2",
     "schedule.warm_up=64",
     "learning.world.batch=2",
     "learning.world.length=8",
@@ -28,7 +28,7 @@ TINY = (
 )
 EPOCH = 16
 TINY_EPOCHS = (
-    "streams=2",
+    "num_envs=2",
     f"schedule.steps={EPOCH}",
     "schedule.first_steps=32",
     "schedule.final_epochs=1",
@@ -51,7 +51,7 @@ TINY_EPOCHS = (
 )
 ITERATION = 40
 TINY_ITERATIONS = (
-    "streams=2",
+    "num_envs=2",
     f"schedule.steps={ITERATION}",
     "schedule.first_steps=80",
     "schedule.warm_up_updates=4",
@@ -72,7 +72,7 @@ TINY_ITERATIONS = (
 # A world of Crafter takes a second to make.
 TINY_CRAFTER = (
     *TINY_EPOCHS,
-    "streams=1",
+    "num_envs=1",
     "evaluation.every=0",
     "evaluation.final_episodes=1",
 )

@@ -7,13 +7,13 @@ from stopped_runs import Told, newest, run
 
 from tokenworlds.core.description import override
 from tokenworlds.recipes.catalogue import load
-from tokenworlds.training.recipe import Recipe, build_schedule
+from tokenworlds.runs.recipe import Recipe, build_schedule
 
 TINY = (
     "resolution=16",
     "grey=true",
     "steps=56",
-    "streams=2",
+    "num_envs=2",
     "world.tokenizer.width=8",
     "world.tokenizer.codes=8",
     "world.tokenizer.code_width=8",

@@ -12,11 +12,13 @@ from schedule_courses import SMALL_ITERATIONS, after, course
 
 from tokenworlds.core.config import ConfigOf
 from tokenworlds.core.description import from_json, override, to_json
+from tokenworlds.core.progress import Progress
+from tokenworlds.core.protocols import Schedule
 from tokenworlds.training.alternation import Alternation
-from tokenworlds.training.rehearsal import earlier
-from tokenworlds.training.schedule import Epochs, Iterations, Progress, Schedule
+from tokenworlds.training.dry_run import earlier
+from tokenworlds.training.schedule import Epochs, Iterations
 
-PAPER = Iterations.Config().build(streams=1, total=102_400)
+PAPER = Iterations.Config().build(num_envs=1, total=102_400)
 NAMES = ("tokenizer", "world", "behaviour")
 
 
@@ -64,7 +66,7 @@ def test_an_epoch_is_as_long_as_blocks_cut_from_random_places_are_on_average(
     first: int, total: int
 ) -> None:
     config = Iterations.Config(steps=first // 2 + 1, first_steps=first, sequences=1, length=11)
-    schedule = config.build(streams=1, total=total)
+    schedule = config.build(num_envs=1, total=total)
     ends = [schedule.end(done).steps for done in range(schedule.rounds + 1)]
     for done in range(schedule.rounds):
         blocks = [end - begin for begin, end in pairwise(ends[: done + 2])]
@@ -97,7 +99,7 @@ def test_the_tokenizer_has_its_turn_before_every_so_many_updates_of_the_world(
 
 
 def test_the_first_iteration_plays_at_random_and_warms_the_tokenizer_up() -> None:
-    schedule = SMALL_ITERATIONS.build(streams=1, total=100)
+    schedule = SMALL_ITERATIONS.build(num_envs=1, total=100)
     phases, progress = list(schedule.phases(Progress())), Progress()
     for phase in phases:
         assert phase.random == (phase.collect > 0 and progress.steps < 70)
@@ -111,30 +113,30 @@ def test_the_first_iteration_plays_at_random_and_warms_the_tokenizer_up() -> Non
 
 
 @pytest.mark.parametrize("total", [1, 5, 69, 70, 71, 500])
-@pytest.mark.parametrize("streams", [1, 4, 64])
+@pytest.mark.parametrize("num_envs", [1, 4, 64])
 def test_iterations_share_their_steps_among_streams_and_end_with_the_run(
-    streams: int, total: int
+    num_envs: int, total: int
 ) -> None:
-    schedule = SMALL_ITERATIONS.build(streams=streams, total=total)
+    schedule = SMALL_ITERATIONS.build(num_envs=num_envs, total=total)
     ends = [schedule.end(done).steps for done in range(schedule.rounds + 1)]
     nominal = [0, *range(70, total, 30), total]
-    assert ends == [-(-steps // streams) * streams for steps in nominal]
+    assert ends == [-(-steps // num_envs) * num_envs for steps in nominal]
 
 
 def test_no_phase_is_long() -> None:
-    for phase in SMALL_ITERATIONS.build(streams=4, total=500).phases(Progress()):
+    for phase in SMALL_ITERATIONS.build(num_envs=4, total=500).phases(Progress()):
         assert 1 <= phase.collect + sum(phase.updates.values()) <= 10
 
 
 @pytest.mark.parametrize("first", [0, 70, 60, 13])
-@pytest.mark.parametrize("streams", [1, 7])
+@pytest.mark.parametrize("num_envs", [1, 7])
 def test_what_is_done_every_steps_is_done_when_an_iteration_is_over(
-    first: int, streams: int
+    first: int, num_envs: int
 ) -> None:
     words = [f"schedule.first_steps={first}"]
     plan = override(Plan(SMALL_ITERATIONS), words)
-    schedule: Any = plan.schedule.build(streams=streams, total=200)
-    places = list(course(schedule.phases(Progress()), streams))
+    schedule: Any = plan.schedule.build(num_envs=num_envs, total=200)
+    places = list(course(schedule.phases(Progress()), num_envs))
     passed = [p for q, p in pairwise(places) if schedule.age(p) // 30 > schedule.age(q) // 30]
     assert passed == [schedule.end(done) for done in range(1, schedule.rounds + 1)]
 
@@ -142,7 +144,7 @@ def test_what_is_done_every_steps_is_done_when_an_iteration_is_over(
 @settings(max_examples=60, deadline=None)
 @given(
     total=st.integers(1, 300),
-    streams=st.integers(1, 20),
+    num_envs=st.integers(1, 20),
     first=st.integers(0, 90),
     epochs=st.lists(st.integers(0, 3), min_size=1, max_size=3),
     intervals=st.lists(st.integers(1, 15), min_size=1, max_size=3),
@@ -150,7 +152,7 @@ def test_what_is_done_every_steps_is_done_when_an_iteration_is_over(
 )
 def test_iterations_begun_anew_anywhere_go_on_where_they_were(
     total: int,
-    streams: int,
+    num_envs: int,
     first: int,
     epochs: list[int],
     intervals: list[int],
@@ -166,9 +168,9 @@ def test_iterations_begun_anew_anywhere_go_on_where_they_were(
         intervals=tuple(intervals),
         batches=(first % 3,),
     )
-    schedule = config.build(streams=streams, total=total)
+    schedule = config.build(num_envs=num_envs, total=total)
     phases = list(schedule.phases(Progress()))
-    places = list(course(phases, streams))
+    places = list(course(phases, num_envs))
     assert places[-1].steps == schedule.goal.steps
     assert {name: places[-1].updates.get(name, 0) for name in NAMES} == schedule.goal.updates
     number = round(place * len(phases))

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from tokenworlds.core.types import Losses, Part, Segment, once
 from tokenworlds.nets.optimisers import Optimiser
+from tokenworlds.runs.recipe import Learning
 from tokenworlds.training.learner import Learner, NonFiniteLoss
-from tokenworlds.training.recipe import Learning
 
 
 def empty_segment() -> Segment:

@@ -12,13 +12,13 @@ from tokenworlds.evaluation.results import FILE, read_result
 from tokenworlds.nets.optimisers import Optimiser
 from tokenworlds.nets.policy_networks import FrameNetwork
 from tokenworlds.replay.sampling import Latest
+from tokenworlds.runs.folder import RunFolder
+from tokenworlds.runs.metrics import read_metrics
+from tokenworlds.runs.recipe import Evaluation, Housekeeping, Learning, Recipe
+from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training.loop import Loop
-from tokenworlds.training.metrics import read_metrics
-from tokenworlds.training.recipe import Evaluation, Housekeeping, Learning, Recipe
-from tokenworlds.training.run_folder import RunFolder
 from tokenworlds.training.schedule import Interleaved
 from tokenworlds.training.session import conclude_finished, start
-from tokenworlds.training.spec import RunSpec
 from tokenworlds.worlds.real import Real
 
 STREAMS, HORIZON, UPDATES, EPOCHS = 2, 8, 3, 2
@@ -29,7 +29,7 @@ RECIPE = Recipe(
     paper="",
     steps=STREAMS * (1 + HORIZON * UPDATES),
     resolution=16,
-    streams=STREAMS,
+    num_envs=STREAMS,
     world=Real.Config(frames=1),
     behaviour=PPO.Config(experience="real", network=NETWORK, epochs=EPOCHS, minibatch=6),
     learning={

@@ -3,11 +3,15 @@
 import pytest
 from schedule_courses import SMALL, SMALL_ITERATIONS, course
 
-from tokenworlds.training.schedule import Interleaved, Progress, Schedule
+from tokenworlds.core.progress import Progress
+from tokenworlds.core.protocols import Schedule
+from tokenworlds.training.schedule import Interleaved
 
 
-def interleaved(warm_up: int, total: int, streams: int, **updates: float) -> Interleaved:
-    return Interleaved.Config(warm_up=warm_up, updates=updates).build(streams=streams, total=total)
+def interleaved(warm_up: int, total: int, num_envs: int, **updates: float) -> Interleaved:
+    return Interleaved.Config(warm_up=warm_up, updates=updates).build(
+        num_envs=num_envs, total=total
+    )
 
 
 def test_random_play_first_then_updates() -> None:
@@ -17,11 +21,11 @@ def test_random_play_first_then_updates() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ratio", "streams"), [(1.0, 1), (0.25, 4), (1 / 3, 2), (2.5, 3), (0.1, 7)]
+    ("ratio", "num_envs"), [(1.0, 1), (0.25, 4), (1 / 3, 2), (2.5, 3), (0.1, 7)]
 )
-def test_updates_follow_the_ratio_without_drift(ratio: float, streams: int) -> None:
-    schedule = interleaved(0, 300 * streams, streams, world=ratio)
-    for progress in course(schedule.phases(Progress()), streams):
+def test_updates_follow_the_ratio_without_drift(ratio: float, num_envs: int) -> None:
+    schedule = interleaved(0, 300 * num_envs, num_envs, world=ratio)
+    for progress in course(schedule.phases(Progress()), num_envs):
         assert progress.updates.get("world", 0) == int(progress.steps * ratio + 1e-9)
 
 
@@ -36,29 +40,29 @@ def test_an_interleaved_run_ends_with_its_steps(warm_up: int, total: int) -> Non
 
 SCHEDULES = [
     (interleaved(10, 230, 4, world=0.3, behaviour=1.7), 4),
-    (SMALL.build(streams=1, total=200), 1),
-    (SMALL.build(streams=16, total=300), 16),
-    (SMALL.build(streams=64, total=300), 64),
-    (SMALL_ITERATIONS.build(streams=1, total=230), 1),
-    (SMALL_ITERATIONS.build(streams=64, total=230), 64),
+    (SMALL.build(num_envs=1, total=200), 1),
+    (SMALL.build(num_envs=16, total=300), 16),
+    (SMALL.build(num_envs=64, total=300), 64),
+    (SMALL_ITERATIONS.build(num_envs=1, total=230), 1),
+    (SMALL_ITERATIONS.build(num_envs=64, total=230), 64),
 ]
 
 
-@pytest.mark.parametrize(("schedule", "streams"), SCHEDULES)
+@pytest.mark.parametrize(("schedule", "num_envs"), SCHEDULES)
 def test_a_schedule_begun_anew_anywhere_goes_on_where_it_was(
-    schedule: Schedule, streams: int
+    schedule: Schedule, num_envs: int
 ) -> None:
     whole = list(schedule.phases(Progress()))
-    places = list(course(whole, streams))
+    places = list(course(whole, num_envs))
     assert len(places) > 30
     for number, progress in enumerate(places):
         assert list(schedule.phases(progress)) == whole[number:]
         assert progress.reaches(schedule.goal) == (number == len(whole))
 
 
-@pytest.mark.parametrize(("schedule", "streams"), SCHEDULES)
-def test_age_never_goes_back_and_ends_at_its_highest(schedule: Schedule, streams: int) -> None:
-    ages = [schedule.age(progress) for progress in course(schedule.phases(Progress()), streams)]
+@pytest.mark.parametrize(("schedule", "num_envs"), SCHEDULES)
+def test_age_never_goes_back_and_ends_at_its_highest(schedule: Schedule, num_envs: int) -> None:
+    ages = [schedule.age(progress) for progress in course(schedule.phases(Progress()), num_envs)]
     assert ages[0] == 0
     assert ages == sorted(ages)
     assert ages[-1] == schedule.age(schedule.goal) > ages[-2]

@@ -9,17 +9,17 @@ from counted_frames import count_frames
 
 from tokenworlds.benchmarking.codings import frames_coded
 from tokenworlds.core.description import override
+from tokenworlds.core.progress import Progress
 from tokenworlds.envs.spec import EnvSpec
 from tokenworlds.recipes.catalogue import load
-from tokenworlds.training.checkpoint import read, write
+from tokenworlds.runs.checkpoint import read, write
+from tokenworlds.runs.recipe import Recipe, build_schedule
+from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training.job import Job
-from tokenworlds.training.recipe import Recipe, build_schedule
-from tokenworlds.training.schedule import Progress
-from tokenworlds.training.spec import RunSpec
 
 TINY = (
     "steps=48",
-    "streams=2",
+    "num_envs=2",
     "schedule.steps=24",
     "schedule.first_steps=24",
     "schedule.final_epochs=0",
@@ -54,12 +54,12 @@ def job_of(name: str, folder: Path) -> Job:
 def test_a_run_that_knows_its_codes_learns_what_any_other_learns(name: str, tmp_path: Path) -> None:
     knowing, plain = job_of(name, tmp_path / "knowing"), job_of(name, tmp_path / "plain")
     plain.codes = None
-    asked = count_frames(knowing.player.world)
+    asked = count_frames(knowing.agent.world)
     for job in (knowing, plain):
         torch.manual_seed(0)
         work(job, job.spec.recipe)
         job.close()
-    weights = [dict(job.player.named_parameters()) for job in (knowing, plain)]
+    weights = [dict(job.agent.named_parameters()) for job in (knowing, plain)]
     for path, value in weights[0].items():
         torch.testing.assert_close(value, weights[1][path], rtol=1e-5, atol=1e-5)
     assert 0 < sum(asked) <= frames_coded(knowing.spec.recipe)
@@ -76,12 +76,12 @@ def test_a_run_taken_up_in_an_epoch_codes_no_frame_again(name: str, tmp_path: Pa
     resumed = job_of(name, tmp_path / "resumed")
     resumed.restore(read(folder))
     for side, job in (("straight", straight), ("resumed", resumed)):
-        asked[side] = count_frames(job.player.world)
+        asked[side] = count_frames(job.agent.world)
         for learner in ("world", "behaviour", "world"):
             job.update(learner)
         job.close()
     assert asked["resumed"] == asked["straight"]
-    weights = [job.player.state_dict() for job in (straight, resumed)]
+    weights = [job.agent.state_dict() for job in (straight, resumed)]
     assert all(torch.equal(value, weights[1][path]) for path, value in weights[0].items())
 
 

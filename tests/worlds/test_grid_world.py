@@ -49,13 +49,13 @@ def segment(batch: int = 2, steps: int = 9, opening: int | None = 5) -> Segment:
     """Noise; an episode ends, and another opens, before step `opening`."""
     generator = torch.Generator().manual_seed(1)
     no = torch.zeros(batch, steps, dtype=torch.bool)
-    first, ending = no.clone(), no.clone()
+    first, terminated = no.clone(), no.clone()
     if opening is not None:
-        first[:, opening], ending[:, opening - 1] = True, True
+        first[:, opening], terminated[:, opening - 1] = True, True
     frame = torch.randint(0, 256, (batch, steps, 16, 16, 1), generator=generator)
     action = torch.randint(0, 3, (batch, steps), generator=generator)
     reward = torch.randint(-1, 2, (batch, steps), generator=generator).float()
-    return Segment(frame.to(torch.uint8), first, action, reward, ending, no, ~no)
+    return Segment(frame.to(torch.uint8), first, action, reward, terminated, no, ~no)
 
 
 @pytest.mark.parametrize(("looks_at", "drawn"), [("feature", 0), ("frame", 51)])

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import Segment
-from tokenworlds.training.known_codes import Coding, KnownCodes
+from tokenworlds.training.token_cache import Coding, KnownCodes
 
 WORLDS = ("iris", "delta_iris")
 STREAMS, STEPS = 2, 12
@@ -20,7 +20,7 @@ CPU = torch.device("cpu")
 
 
 def windows(starts: list[tuple[int, int]], length: int) -> tuple[Segment, np.ndarray]:
-    """Of streams of noise."""
+    """Of environments of noise."""
     store = segment(STREAMS, STEPS)
     parts = [
         map_tensors(lambda leaf, s=stream, t=time: leaf[s : s + 1, t : t + length], store)

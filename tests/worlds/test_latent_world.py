@@ -49,8 +49,8 @@ def segment(batch: int = 3, steps: int = STEPS, firsts: tuple[int, ...] = (3,)) 
         first=first,
         action=torch.randint(0, 3, (batch, steps), generator=generator),
         reward=torch.randn(batch, steps, generator=generator),
-        ending=flags,
-        cutoff=flags,
+        terminated=flags,
+        truncated=flags,
         mask=~flags,
     )
 
@@ -123,10 +123,10 @@ def test_outcomes_and_prediction_do_not_look_ahead() -> None:
     other = replace(seen, frame=seen.frame.clone())
     other.frame[:, 4:] = 255 - other.frame[:, 4:]
     ours, theirs = world.losses(seen).terms, world.losses(other).terms
-    torch.testing.assert_close(ours["ending"][:, :4], theirs["ending"][:, :4])
+    torch.testing.assert_close(ours["termination"][:, :4], theirs["termination"][:, :4])
     torch.testing.assert_close(ours["dynamics"][:, :3], theirs["dynamics"][:, :3])
     assert not torch.allclose(ours["dynamics"][:, 3], theirs["dynamics"][:, 3])
-    assert not torch.allclose(ours["ending"][:, 4], theirs["ending"][:, 4])
+    assert not torch.allclose(ours["termination"][:, 4], theirs["termination"][:, 4])
 
 
 def test_the_action_of_a_step_bears_on_its_reward() -> None:
@@ -135,8 +135,8 @@ def test_the_action_of_a_step_bears_on_its_reward() -> None:
     other.action[:, 4] = (other.action[:, 4] + 1) % 3
     ours, theirs = world.losses(seen).terms, world.losses(other).terms
     # The reward head begins at zero everywhere; the ending head does not.
-    torch.testing.assert_close(ours["ending"][:, :4], theirs["ending"][:, :4])
-    assert not torch.allclose(ours["ending"][:, 4], theirs["ending"][:, 4])
+    torch.testing.assert_close(ours["termination"][:, :4], theirs["termination"][:, :4])
+    assert not torch.allclose(ours["termination"][:, 4], theirs["termination"][:, 4])
 
 
 def test_looking_codes_up_equals_multiplying_one_hots() -> None:
@@ -177,7 +177,7 @@ def test_detach_keeps_the_dynamics_out_of_the_tokenizer() -> None:
         world = build(detach=detach)
         world.train()
         tokenizer: Any = world.tokenizer
-        loss = world.losses(segment()).means()["ending"]
+        loss = world.losses(segment()).means()["termination"]
         loss.backward()
         moved = any(p.grad is not None and p.grad.abs().sum() > 0 for p in tokenizer.parameters())
         assert moved is not detach

@@ -24,7 +24,7 @@ def segment(steps: int = 6) -> Segment:
     no = torch.zeros(2, steps, dtype=torch.bool)
     first = no.clone()
     first[:, 0] = first[1, 2] = True
-    flags = {"first": first, "ending": no, "cutoff": no, "mask": ~no}
+    flags = {"first": first, "terminated": no, "truncated": no, "mask": ~no}
     return Segment(frame=frame.to(torch.uint8), action=no.long(), reward=no.float(), **flags)
 
 

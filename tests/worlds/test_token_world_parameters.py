@@ -31,7 +31,7 @@ def test_iris_has_the_parameters_of_the_paper() -> None:
         "token": 512 * 256,
         "next_token": 197_376,
         "reward": 66_563,
-        "ending": 66_306,
+        "termination": 66_306,
     }
     assert count(world.dynamics) == 8_451_077
 
@@ -53,7 +53,7 @@ def test_delta_iris_for_crafter_has_the_parameters_of_the_paper() -> None:
         "token": 524_288,
         "next_token": 787_968,
         "reward": 393_471,
-        "ending": 263_682,
+        "termination": 263_682,
         "image": 446_632 + 1_024,
     }
     assert count(world.dynamics) == 11_948_457
@@ -68,7 +68,7 @@ def test_delta_iris_for_atari_has_the_parameters_of_the_paper() -> None:
         "token": 262_144,
         "next_token": 328_960,
         "reward": 66_563,
-        "ending": 66_306,
+        "termination": 66_306,
         "image": 442_020 + 512,
     }
     assert count(world.dynamics) == 3_580_841

@@ -69,8 +69,8 @@ def test_what_is_foreseen_hangs_on_the_past_only() -> None:
         actions = world.losses(changed(seen, "action", after)).terms
         assert first_difference(before["tokens"], frames["tokens"]) == frame
         assert first_difference(before["tokens"], actions["tokens"]) == action
-        assert first_difference(before["ending"], frames["ending"]) == 3
-        assert first_difference(before["ending"], actions["ending"]) == 3
+        assert first_difference(before["termination"], frames["termination"]) == 3
+        assert first_difference(before["termination"], actions["termination"]) == 3
 
 
 @torch.no_grad()
@@ -79,7 +79,7 @@ def test_an_episode_knows_nothing_of_the_one_before(name: str) -> None:
     seen.first[:, 3] = True
     ours = world.losses(seen)
     theirs = world.losses(changed(changed(seen, "frame", slice(0, 3)), "action", slice(0, 3)))
-    for term in ("tokens", "reward", "ending"):
+    for term in ("tokens", "reward", "termination"):
         torch.testing.assert_close(ours.terms[term][:, 3:], theirs.terms[term][:, 3:])
 
 
@@ -101,7 +101,7 @@ def test_the_last_step_of_an_episode_has_an_outcome_and_no_change() -> None:
     seen.mask[0, 5:] = False
     masks = world.losses(seen).masks
     assert masks["tokens"].tolist() == [[True, True, False, True, False]]
-    assert masks["reward"].tolist() == masks["ending"].tolist() == [[True] * 5 + [False]]
+    assert masks["reward"].tolist() == masks["termination"].tolist() == [[True] * 5 + [False]]
 
 
 def test_a_frame_that_opens_a_history_counts_for_the_tokens_that_can_be_foreseen() -> None:
@@ -202,7 +202,7 @@ def test_expected_or_drawn_rewards() -> None:
         world = build("iris", draws_reward=draws)
         _, dream = world.step(world.start(segment(64, 1), 1), action, generator())
         assert (dream.reward == dream.reward.round()).all().item() is draws
-        assert set(dream.ending.tolist()) == {0.0, 1.0}
+        assert set(dream.terminated.tolist()) == {0.0, 1.0}
 
 
 @pytest.mark.parametrize("sequence", [Mamba2, Transformer])

@@ -81,7 +81,7 @@ def test_losses_are_those_of_each_episode_alone(name: str, blind: bool) -> None:
     changes: dict[str, Any] = {"with_image_tokens": False} if blind else {}
     world = build(name, **changes)
     seen = with_padding(segment(3, STEPS, firsts=(0, 2, 5)))
-    sums: dict[str, list[Tensor]] = {"tokens": [], "reward": [], "ending": []}
+    sums: dict[str, list[Tensor]] = {"tokens": [], "reward": [], "termination": []}
     for row in range(3):
         for steps in episodes(seen, row):
             part = slice(steps.start, steps.stop)
@@ -92,7 +92,9 @@ def test_losses_are_those_of_each_episode_alone(name: str, blind: bool) -> None:
                 sums["tokens"].append(functional.cross_entropy(logits, torch.tensor(token)))
             after = hidden[line.action]
             sums["reward"] += world.dynamics.reward(after).loss(seen.reward[row, part])
-            sums["ending"] += world.dynamics.ending(after).loss(seen.ending[row, part])
+            sums["termination"] += world.dynamics.termination(after).loss(
+                seen.terminated[row, part]
+            )
     means = world.losses(seen).means()
     assert means.keys() == sums.keys()
     for term, mean in means.items():

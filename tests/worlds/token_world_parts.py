@@ -85,8 +85,8 @@ def segment(batch: int, steps: int, firsts: tuple[int, ...] = (), seed: int = 1)
         first=first,
         action=torch.randint(0, 3, (batch, steps), generator=generator),
         reward=torch.randn(batch, steps, generator=generator),
-        ending=torch.rand(batch, steps, generator=generator) < 0.3,
-        cutoff=no,
+        terminated=torch.rand(batch, steps, generator=generator) < 0.3,
+        truncated=no,
         mask=~no,
     )
 

@@ -36,7 +36,7 @@ class Experience:
     seen: Float[Tensor, "T1 B *D"]
     action: Tensor
     reward: Float[Tensor, "T B"]
-    ending: Float[Tensor, "T B"]
+    terminated: Float[Tensor, "T B"]
     cut: Bool[Tensor, "T B"]
     weight: Float[Tensor, "T B"]
 
@@ -57,11 +57,11 @@ def dream(
         actions.append(act(seen[-1]))
         carry, dreamt = world.step(carry, actions[-1], generator)
         seen.append(look(dreamt, looks_at))
-        outcomes.append(torch.stack([dreamt.reward, dreamt.ending]))
-    reward, ending = torch.stack(outcomes, dim=1)
-    cut = torch.zeros_like(ending, dtype=torch.bool)
+        outcomes.append(torch.stack([dreamt.reward, dreamt.terminated]))
+    reward, terminated = torch.stack(outcomes, dim=1)
+    cut = torch.zeros_like(terminated, dtype=torch.bool)
     return Experience(
-        torch.stack(seen), torch.stack(actions), reward, ending, cut, survival(ending)
+        torch.stack(seen), torch.stack(actions), reward, terminated, cut, survival(terminated)
     )
 
 
@@ -74,15 +74,15 @@ def look(view: View, looks_at: Look) -> Tensor:
 def look_back(world: World, segment: Segment, looks_at: Look) -> Experience:
     """The steps of a segment but the last, whose action is not looked at.
 
-    The frame that followed a cutoff was not stored: what came of that step is not known.
+    The frame that followed a truncation was not stored: what came of that step is not known.
     """
     if segment.first.shape[1] < 2:
         raise UserError("real steps are learned from two on: a segment's last is only judged")
     seen, known = show(world, segment, looks_at)
     follows = segment.mask[:, 1:] & ~segment.first[:, 1:]
-    cut = ~segment.ending[:, :-1] & (segment.cutoff[:, :-1] | ~follows)
+    cut = ~segment.terminated[:, :-1] & (segment.truncated[:, :-1] | ~follows)
     weight = (segment.mask & known)[:, :-1] & ~cut
-    rest = (segment.action[:, :-1], segment.reward[:, :-1], segment.ending[:, :-1].float())
+    rest = (segment.action[:, :-1], segment.reward[:, :-1], segment.terminated[:, :-1].float())
     return Experience(*map(time_first, (seen, *rest, cut, weight.float())))
 
 

@@ -31,7 +31,7 @@ class LatentActorCritic(nn.Module, Component):
 
         horizon: int = 16
         discount: float = 0.985
-        trace: float = 0.95
+        return_lambda: float = 0.95
         actor: tuple[int, ...] = (256, 256)
         critic: tuple[int, ...] = (512, 512)
         style: Style = "silu"
@@ -101,7 +101,7 @@ class LatentActorCritic(nn.Module, Component):
             "critic": critic.loss(target),
             "slow_critic": critic.loss(slow),
         }
-        weight = survival(rollout.ending)
+        weight = survival(rollout.terminated)
         return Losses(
             terms,
             dict.fromkeys(terms, weight),
@@ -110,8 +110,8 @@ class LatentActorCritic(nn.Module, Component):
         )
 
     def _returns(self, rollout: Rollout, value: Float[Tensor, "T B"]) -> Float[Tensor, "t B"]:
-        discount, trace = self.config.discount, self.config.trace
-        return lambda_return(rollout.reward, rollout.ending, value[1:], discount, trace)
+        discount, lambda_ = self.config.discount, self.config.return_lambda
+        return lambda_return(rollout.reward, rollout.terminated, value[1:], discount, lambda_)
 
     def _after(self, target: Float[Tensor, "T B"]) -> None:
         self.return_range.update(target)
@@ -120,7 +120,7 @@ class LatentActorCritic(nn.Module, Component):
     def _metrics(self, rollout: Rollout, target: Tensor, value: Tensor) -> dict[str, Tensor]:
         return {
             "imagined_reward": rollout.reward.mean(),
-            "imagined_ending": rollout.ending.mean(),
+            "imagined_termination": rollout.terminated.mean(),
             "return": target.mean(),
             "return_spread": self.return_range.spread.clone(),
             "value_error": (target - value).detach().abs().mean(),

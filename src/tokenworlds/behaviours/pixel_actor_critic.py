@@ -30,7 +30,7 @@ class Imagined:
     frame: Float[Tensor, "T1 B C H W"]
     action: Tensor
     reward: Float[Tensor, "T B"]
-    ending: Float[Tensor, "T B"]
+    terminated: Float[Tensor, "T B"]
     memory: Memory
 
 
@@ -45,7 +45,7 @@ class PixelActorCritic(nn.Module, Component):
 
         horizon: int = 15
         discount: float = 0.997
-        trace: float = 0.95
+        return_lambda: float = 0.95
         burn_in: int = 5
         encoder: ConfigOf[PixelEncoder] = field(default_factory=ResidualEncoder.Config)
         recurrent: int = 512
@@ -132,10 +132,10 @@ class PixelActorCritic(nn.Module, Component):
             seen.append(memory.hidden)
             actions.append(action)
             frames.append(look(dream))
-            outcomes.append(torch.stack([dream.reward, dream.ending]))
-        reward, ending = torch.stack(outcomes, dim=1)
+            outcomes.append(torch.stack([dream.reward, dream.terminated]))
+        reward, terminated = torch.stack(outcomes, dim=1)
         return Imagined(
-            torch.stack(seen), torch.stack(frames), torch.stack(actions), reward, ending, memory
+            torch.stack(seen), torch.stack(frames), torch.stack(actions), reward, terminated, memory
         )
 
     @torch.no_grad()
@@ -156,8 +156,8 @@ class PixelActorCritic(nn.Module, Component):
     def losses_of(self, dream: Imagined, judged: Float[Tensor, "T1 B"]) -> Losses:
         """`actor`, `entropy` (negative) and `critic` over steps still alive."""
         policy, value = self.policy(dream.hidden), self.value(dream.hidden)
-        discount, trace = self.config.discount, self.config.trace
-        returns = lambda_return(dream.reward, dream.ending, judged[1:], discount, trace)
+        discount, lambda_ = self.config.discount, self.config.return_lambda
+        returns = lambda_return(dream.reward, dream.terminated, judged[1:], discount, lambda_)
         advantage = returns - judged[:-1]
         if self.return_range is not None:
             advantage = advantage / self.return_range.scale()
@@ -168,7 +168,7 @@ class PixelActorCritic(nn.Module, Component):
         }
         return Losses(
             terms,
-            dict.fromkeys(terms, survival(dream.ending)),
+            dict.fromkeys(terms, survival(dream.terminated)),
             self._metrics(dream, returns, value),
             (partial(self._after, returns),),
         )
@@ -182,7 +182,7 @@ class PixelActorCritic(nn.Module, Component):
     def _metrics(self, dream: Imagined, returns: Tensor, value: Value) -> dict[str, Tensor]:
         metrics = {
             "imagined_reward": dream.reward.mean(),
-            "imagined_ending": dream.ending.mean(),
+            "imagined_termination": dream.terminated.mean(),
             "return": returns.mean(),
             "value_error": (returns - value.mean).detach().abs().mean(),
         }

@@ -51,7 +51,7 @@ class PPO(nn.Module, Component):
 
         horizon: int = 50
         discount: float = 0.99
-        trace: float = 0.95
+        return_lambda: float = 0.95
         clip: float = 0.1
         value_clip: float | None = 0.1
         epochs: int = 4
@@ -154,12 +154,12 @@ class PPO(nn.Module, Component):
         self, experience: Experience, value: Float[Tensor, "T1 B"]
     ) -> Float[Tensor, "T B"]:
         """How much better each step turned out than was expected."""
-        ending = experience.ending
+        terminated = experience.terminated
         if not self.config.bootstraps:
-            ending = torch.cat([ending[:-1], torch.ones_like(ending[-1:])])
-        discount, trace = self.config.discount, self.config.trace
+            terminated = torch.cat([terminated[:-1], torch.ones_like(terminated[-1:])])
+        discount, lambda_ = self.config.discount, self.config.return_lambda
         reward, cut = experience.reward, experience.cut
-        return generalised_advantage(reward, ending, value, discount, trace, cut)
+        return generalised_advantage(reward, terminated, value, discount, lambda_, cut)
 
     def losses_of(self, steps: Judged) -> Losses:
         """`policy`, `value` and `entropy` (negative) of a minibatch."""
@@ -190,7 +190,7 @@ class PPO(nn.Module, Component):
     def _told(self, experience: Experience) -> Losses:
         """No terms, only what the steps themselves tell."""
         kind = "imagined" if self.config.experience == "dream" else "real"
-        outcome = {"reward": experience.reward, "ending": experience.ending}
+        outcome = {"reward": experience.reward, "terminated": experience.terminated}
         return Losses({}, {}, {f"{kind}_{name}": each.mean() for name, each in outcome.items()})
 
 
@@ -217,6 +217,6 @@ def insist_on_counts(config: PPO.Config) -> None:
         value = getattr(config, name)
         if value is not None and value <= 0:
             raise UserError(f"behaviour.{name} takes more than 0, not {value}")
-    for name in ("discount", "trace"):
+    for name in ("discount", "return_lambda"):
         if not 0 <= getattr(config, name) <= 1:
             raise UserError(f"behaviour.{name} takes 0 to 1, not {getattr(config, name)}")

@@ -19,7 +19,7 @@ class Rollout:
     feature: Feature
     action: Tensor
     reward: Float[Tensor, "T B"]
-    ending: Float[Tensor, "T B"]
+    terminated: Float[Tensor, "T B"]
 
 
 def read(view: View) -> Feature:
@@ -34,7 +34,7 @@ def imagine(
 ) -> Rollout:
     """Let the behaviour act in the world; no gradient flows through a dream."""
     view = world.view(start)
-    features, actions, rewards, endings = [read(view)], [], [], []
+    features, actions, rewards, terminations = [read(view)], [], [], []
     carry, memory = start, behaviour.initial(len(features[0]))
     for _ in range(horizon):
         action, memory = behaviour.act(view, memory, generator)
@@ -42,7 +42,7 @@ def imagine(
         features.append(read(view))
         actions.append(action)
         rewards.append(view.reward)
-        endings.append(view.ending)
+        terminations.append(view.terminated)
     return Rollout(
-        stack(features), torch.stack(actions), torch.stack(rewards), torch.stack(endings)
+        stack(features), torch.stack(actions), torch.stack(rewards), torch.stack(terminations)
     )

@@ -12,8 +12,8 @@ from torch import nn
 
 from tokenworlds.core.protocols import Tokenizer, World
 from tokenworlds.core.types import Losses, Part, Segment, once, to_frames
+from tokenworlds.runs.recipe import Learning, Recipe
 from tokenworlds.training.learner import Learner
-from tokenworlds.training.recipe import Learning, Recipe
 
 TOKENIZER = "tokenizer"
 """The learner that a tokenizer may be, and its name in a world."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tokenworlds.core.config import get_child, variant
-from tokenworlds.training.recipe import Recipe
+from tokenworlds.runs.recipe import Recipe
 
 BASE: Mapping[str, int] = {
     "learning.world.batch": 4,

@@ -1,8 +1,8 @@
 """Frames coded on their own, where codes are known from update to update."""
 
-from tokenworlds.training.known_codes import Coding
-from tokenworlds.training.recipe import Recipe, build_schedule
-from tokenworlds.training.schedule import Progress
+from tokenworlds.core.progress import Progress
+from tokenworlds.runs.recipe import Recipe, build_schedule
+from tokenworlds.training.token_cache import Coding
 
 CODES = "codes"
 BATCH_OF = "world"
@@ -15,7 +15,7 @@ def frames_coded(recipe: Recipe) -> int:
     world: type[Coding] = recipe.world.owner
     steps = shown = known = coded = 0
     for phase in build_schedule(recipe).phases(Progress()):
-        steps += phase.collect * recipe.streams
+        steps += phase.collect * recipe.num_envs
         for learner, count in phase.updates.items():
             if learner != world.coder:
                 learning = recipe.learning[learner]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tokenworlds.benchmarking.autoencoder import AUTOENCODER, TOGETHER, TOKENIZER
 from tokenworlds.benchmarking.codings import CODES, codings_per_step
 from tokenworlds.benchmarking.figures import Figure
-from tokenworlds.training.recipe import Recipe, build_schedule
+from tokenworlds.runs.recipe import Recipe, build_schedule
 
 DRAWING = {TOKENIZER: TOKENIZER, AUTOENCODER: TOGETHER}
 """Figures of learning to draw frames, and the learner with whose updates each is done."""

@@ -12,7 +12,7 @@ from tokenworlds.benchmarking.memory import available
 from tokenworlds.benchmarking.timing import Timing
 from tokenworlds.core.config import variant
 from tokenworlds.core.errors import UserError
-from tokenworlds.training.recipe import Recipe
+from tokenworlds.runs.recipe import Recipe
 
 PATIENCE = 60.0
 """Cal that one update may be foreseen to take."""

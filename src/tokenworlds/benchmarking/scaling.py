@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
+from tokenworlds.agent import Agent
 from tokenworlds.benchmarking.axes import AXES, Axis, base_of, path_of
 from tokenworlds.benchmarking.calibration import calibrate, join
 from tokenworlds.benchmarking.documents import Circumstances
@@ -19,10 +20,9 @@ from tokenworlds.core.seeding import seed_everything, torch_generator
 from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.envs.spec import EnvSpec
 from tokenworlds.envs.vector import VectorEnv
-from tokenworlds.training.job import build_player
+from tokenworlds.runs.recipe import Recipe
+from tokenworlds.training.dry_run import telling_what_does_not_fit
 from tokenworlds.training.parameters import count, discretisation
-from tokenworlds.training.recipe import Recipe
-from tokenworlds.training.rehearsal import telling_what_does_not_fit
 
 FORMAT = "tokenworlds-scaling-1"
 
@@ -62,7 +62,7 @@ def take_survey(candidate: Candidate, take: Take, listener: Listener) -> Survey:
 
 def update_taker(env: EnvSpec, seconds: float) -> Take:
     """Measures updates on noise, with the actions and the channels of an environment."""
-    with VectorEnv(env, streams=1, seed=0) as envs:
+    with VectorEnv(env, num_envs=1, seed=0) as envs:
         shape, space = envs.frame_shape, envs.action_space
     return partial(take_update, shape=shape, space=space, seconds=seconds)
 
@@ -85,8 +85,8 @@ def measure_update(
     """The same, on frames of a shape."""
     seed_everything(0)
     with telling_what_does_not_fit():
-        player, generator = build_player(recipe, shape, space), torch_generator(0, "bench")
-        subjects = updates(player, recipe, partial(random_segment, shape, space), generator)
+        agent, generator = Agent.build(recipe, shape, space), torch_generator(0, "bench")
+        subjects = updates(agent, recipe, partial(random_segment, shape, space), generator)
         subject = next(subject for subject in subjects if subject.name == learner)
         act = subject.prepare(subject.rows)
         # The first update makes the optimiser's averages, which later ones find.
@@ -95,7 +95,7 @@ def measure_update(
     before = calibrate()
     (timing,) = measure([act], seconds)
     calibration = join(before, calibrate())
-    world: Any = player.world
+    world: Any = agent.world
     return Update(
         batch=subject.rows,
         steps=subject.steps,

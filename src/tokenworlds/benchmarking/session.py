@@ -12,7 +12,7 @@ from tokenworlds.benchmarking.memory import give_back
 from tokenworlds.benchmarking.profiling import write_trace
 from tokenworlds.benchmarking.subjects import subjects
 from tokenworlds.envs.spec import EnvSpec
-from tokenworlds.training.recipe import Recipe
+from tokenworlds.runs.recipe import Recipe
 
 
 @dataclass(frozen=True, slots=True)

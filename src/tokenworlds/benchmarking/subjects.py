@@ -12,6 +12,7 @@ from typing import Literal
 import torch
 from torch import Generator
 
+from tokenworlds.agent import Agent
 from tokenworlds.benchmarking.autoencoder import autoencoder_of
 from tokenworlds.benchmarking.codings import BATCH_OF, CODES
 from tokenworlds.benchmarking.timing import Act
@@ -21,12 +22,10 @@ from tokenworlds.core.types import ActionSpace, FrameShape, Segment
 from tokenworlds.envs.spec import EnvSpec
 from tokenworlds.envs.vector import VectorEnv
 from tokenworlds.evaluation.episodes import random_actions
-from tokenworlds.evaluation.player import Player
-from tokenworlds.training.job import build_player
-from tokenworlds.training.known_codes import Coding
+from tokenworlds.runs.recipe import Recipe
+from tokenworlds.training.dry_run import rehearse, telling_what_does_not_fit
 from tokenworlds.training.learner import Learner
-from tokenworlds.training.recipe import Recipe
-from tokenworlds.training.rehearsal import rehearse, telling_what_does_not_fit
+from tokenworlds.training.token_cache import Coding
 
 Kind = Literal["update", "codes", "autoencoder", "dream", "acting", "environment"]
 ENV_STEPS = 32
@@ -48,19 +47,19 @@ class Subject:
 def subjects(recipe: Recipe, env: EnvSpec, seed: int = 0) -> Iterator[list[Subject]]:
     """All there is to measure of a recipe in an environment, which is closed afterwards."""
     seed_everything(seed)
-    with VectorEnv(env, streams=recipe.streams, seed=seed) as envs:
+    with VectorEnv(env, num_envs=recipe.num_envs, seed=seed) as envs:
         with telling_what_does_not_fit():
-            player = build_player(recipe, envs.frame_shape, envs.action_space)
-            rehearse(player, recipe, envs.frame_shape)
-        tokens = player.world.tokens if isinstance(player.world, Coding) else 0
+            agent = Agent.build(recipe, envs.frame_shape, envs.action_space)
+            rehearse(agent, recipe, envs.frame_shape)
+        tokens = agent.world.tokens if isinstance(agent.world, Coding) else 0
         draw = partial(random_segment, envs.frame_shape, envs.action_space, tokens=tokens)
         generator = torch_generator(seed, "bench")
         yield [
-            *updates(player, recipe, draw, generator),
-            *codings(player, recipe, draw, generator),
-            *autoencoders(player, recipe, draw, generator),
-            *dreams(player, recipe, draw, generator),
-            acting(player, recipe, draw(1, 1, generator), generator),
+            *updates(agent, recipe, draw, generator),
+            *codings(agent, recipe, draw, generator),
+            *autoencoders(agent, recipe, draw, generator),
+            *dreams(agent, recipe, draw, generator),
+            acting(agent, recipe, draw(1, 1, generator), generator),
             playing(envs, generator),
         ]
 
@@ -89,8 +88,8 @@ def random_segment(
         first=nothing,
         action=actions.unflatten(0, lead),
         reward=torch.randint(-1, 2, lead, generator=generator).float(),
-        ending=nothing,
-        cutoff=nothing,
+        terminated=nothing,
+        truncated=nothing,
         mask=~nothing,
         codes=torch.zeros((*lead, tokens), dtype=torch.long) if tokens else None,
     )
@@ -101,16 +100,16 @@ def first_rows(segment: Segment, rows: int) -> Segment:
     return map_tensors(lambda leaf: leaf[:rows], segment)
 
 
-def updates(player: Player, recipe: Recipe, draw: Draw, generator: Generator) -> Iterator[Subject]:
+def updates(agent: Agent, recipe: Recipe, draw: Draw, generator: Generator) -> Iterator[Subject]:
     """One update of each learner."""
-    parts = player.parts(generator)
+    parts = agent.parts(generator)
     for name, learning in recipe.learning.items():
         yield update(Learner(name, learning, parts[name]), "update", draw, generator)
 
 
-def codings(player: Player, recipe: Recipe, draw: Draw, generator: Generator) -> Iterator[Subject]:
+def codings(agent: Agent, recipe: Recipe, draw: Draw, generator: Generator) -> Iterator[Subject]:
     """The frames of an update coded, where learners find codes that are known."""
-    world = player.world
+    world = agent.world
     if not isinstance(world, Coding):
         return
     learning = recipe.learning[BATCH_OF]
@@ -126,10 +125,10 @@ def codings(player: Player, recipe: Recipe, draw: Draw, generator: Generator) ->
 
 
 def autoencoders(
-    player: Player, recipe: Recipe, draw: Draw, generator: Generator
+    agent: Agent, recipe: Recipe, draw: Draw, generator: Generator
 ) -> Iterator[Subject]:
     """What of an update is the tokenizer's alone, where it learns together with the rest."""
-    learner = autoencoder_of(player.world, recipe, draw(1, 1, generator))
+    learner = autoencoder_of(agent.world, recipe, draw(1, 1, generator))
     if learner is not None:
         yield update(learner, "autoencoder", draw, generator)
 
@@ -145,23 +144,23 @@ def update(learner: Learner, kind: Kind, draw: Draw, generator: Generator) -> Su
     return Subject(learner.name, kind, batch, length, prepare)
 
 
-def dreams(player: Player, recipe: Recipe, draw: Draw, generator: Generator) -> Iterator[Subject]:
+def dreams(agent: Agent, recipe: Recipe, draw: Draw, generator: Generator) -> Iterator[Subject]:
     """One dream of the behaviour's batch and horizon, from where it begins; none without any."""
-    horizon, learning = player.behaviour.horizon, recipe.learning["behaviour"]
+    horizon, learning = agent.behaviour.horizon, recipe.learning["behaviour"]
     if not horizon:
         return
     segment = draw(learning.batch, learning.length, generator)
 
     def prepare(rows: int) -> Act:
-        return partial(dream, player, first_rows(segment, rows), horizon, generator)
+        return partial(dream, agent, first_rows(segment, rows), horizon, generator)
 
     yield Subject("dream", "dream", learning.batch, horizon, prepare)
 
 
 @torch.no_grad()
-def dream(player: Player, segment: Segment, horizon: int, generator: Generator) -> None:
+def dream(agent: Agent, segment: Segment, horizon: int, generator: Generator) -> None:
     """Let the behaviour act in the world from the end of a segment, which is read first."""
-    world, behaviour = player.world, player.behaviour
+    world, behaviour = agent.world, agent.behaviour
     carry = world.start(segment, horizon)
     view, memory = world.view(carry), behaviour.initial(len(segment.first))
     for _ in range(horizon):
@@ -169,15 +168,15 @@ def dream(player: Player, segment: Segment, horizon: int, generator: Generator) 
         carry, view = world.step(carry, action, generator)
 
 
-def acting(player: Player, recipe: Recipe, segment: Segment, generator: Generator) -> Subject:
+def acting(agent: Agent, recipe: Recipe, segment: Segment, generator: Generator) -> Subject:
     """One action on one frame, with a past."""
     frame, first = segment.frame[:, 0], segment.first[:, 0]
     temperature = recipe.collection.temperature
-    carry = player.initial(1)
+    carry = agent.initial(1)
 
     def act() -> None:
         nonlocal carry
-        _, carry = player.act(frame, first, carry, generator, temperature)
+        _, carry = agent.act(frame, first, carry, generator, temperature)
 
     return Subject("acting", "acting", 1, 1, lambda rows: act)
 

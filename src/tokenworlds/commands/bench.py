@@ -132,7 +132,7 @@ class Bench:
         import torch
 
         from tokenworlds.benchmarking.documents import Circumstances
-        from tokenworlds.training.machine import describe_machine
+        from tokenworlds.runs.machine import describe_machine
 
         torch.set_num_threads(self.threads or torch.get_num_threads())
         env, threads = candidates[0].env, torch.get_num_threads()

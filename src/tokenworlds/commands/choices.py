@@ -14,15 +14,15 @@ from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.core.precision import Precision, best_precision, insist_on_precision
 from tokenworlds.envs.spec import EnvSpec
 from tokenworlds.recipes.catalogue import load, own_modules
-from tokenworlds.training.recipe import Recipe
-from tokenworlds.training.run_folder import RunFolder
-from tokenworlds.training.spec import RunSpec
+from tokenworlds.runs.folder import RunFolder
+from tokenworlds.runs.recipe import Recipe
+from tokenworlds.runs.spec import RunSpec
 
 OWN = "own"
 """The size of a recipe that lives in a user's own file."""
 BOUNDS = {
     "steps": 1,
-    "streams": 1,
+    "num_envs": 1,
     "evaluation.every": 0,
     "evaluation.episodes": 1,
     "evaluation.final_episodes": 1,

@@ -14,8 +14,8 @@ from tokenworlds.core.errors import UserError
 
 if TYPE_CHECKING:
     from tokenworlds.evaluation.dream_rows import DreamRows
-    from tokenworlds.training.run_folder import RunFolder
-    from tokenworlds.training.spec import RunSpec
+    from tokenworlds.runs.folder import RunFolder
+    from tokenworlds.runs.spec import RunSpec
 
 FORMATS = (".gif", ".png", ".webp")
 
@@ -58,10 +58,10 @@ class Dream:
     def imagine(self, folder: "RunFolder", spec: "RunSpec") -> "DreamRows":
         """What the newest checkpoint makes of its replay; the run itself is only read."""
         from tokenworlds.replay.store import DamagedReplay
-        from tokenworlds.training.judgement import load_player
+        from tokenworlds.training.evaluation import load_agent
         from tokenworlds.training.reporting import ROWS, dream, look_back
 
-        trained = load_player(folder, spec)
+        trained = load_agent(folder, spec)
         for text in trained.told:
             print(f"note: {text}", file=sys.stderr)
         try:
@@ -70,7 +70,7 @@ class Dream:
             raise UserError(f"{folder.path} holds no play to dream of: {error}") from error
         seed = spec.seed if self.seed is None else self.seed
         count = self.count or ROWS
-        rows = dream(trained.player, replay, seed, count=count, horizon=self.horizon)
+        rows = dream(trained.agent, replay, seed, count=count, horizon=self.horizon)
         if rows is None:
             steps = replay.length
             raise UserError(f"{folder.path} holds too little play to dream of: {steps} steps")

@@ -35,18 +35,18 @@ class Evaluate:
         from tokenworlds.commands import choices
         from tokenworlds.commands.running import verdict
         from tokenworlds.evaluation.results import FILE, to_document, write_result
-        from tokenworlds.training.judgement import judge, load_player
+        from tokenworlds.training.evaluation import judge, load_agent
 
         folder, spec = choices.open_run(self.run)
         if not os.access(folder.path, os.W_OK):
             raise UserError(f"cannot write to {folder.path}, where evaluation.json is to go")
         env = replace(spec.env, protocol=self.protocol or spec.env.protocol)
-        trained = load_player(folder, spec)
+        trained = load_agent(folder, spec)
         for text in trained.told:
             print(f"note: {text}", file=sys.stderr)
         episodes = self.episodes or spec.recipe.evaluation.final_episodes
-        player, progress = trained.player, trained.progress
-        result = judge(player, spec, progress, episodes=episodes, env=env, seed=self.seed)
+        agent, progress = trained.agent, trained.progress
+        result = judge(agent, spec, progress, episodes=episodes, env=env, seed=self.seed)
         path = write_result(folder.path / FILE, result)
         if self.json:
             print(json.dumps(to_document(result), indent=2))

@@ -6,15 +6,15 @@ from functools import partial
 from tokenworlds.commands.failures import Failure, naming_the_disk
 from tokenworlds.envs.catalogue import best_return
 from tokenworlds.evaluation.results import Result
+from tokenworlds.runs.folder import RunFolder
+from tokenworlds.runs.spec import RunSpec
+from tokenworlds.terminal.screen import Heading, StoppableScreen, open_screen
 from tokenworlds.training import session
 from tokenworlds.training.interruption import Interruption
 from tokenworlds.training.learner import NonFiniteLoss
-from tokenworlds.training.run_folder import RunFolder
-from tokenworlds.training.screen import Heading, StoppableScreen, open_screen
-from tokenworlds.training.session import Ending
-from tokenworlds.training.spec import RunSpec
+from tokenworlds.training.session import SessionEnd
 
-Work = Callable[[StoppableScreen, Interruption], Ending]
+Work = Callable[[StoppableScreen, Interruption], SessionEnd]
 
 
 def start(spec: RunSpec, folder: RunFolder) -> int:
@@ -31,10 +31,10 @@ def finish(spec: RunSpec, folder: RunFolder) -> int | None:
     """Judge a run whose steps are done, if that is still to be done; None if steps are left."""
     interruption = Interruption()
     with naming_the_disk(folder.path), interruption.listening(lambda: None):
-        ending = session.conclude_finished(spec, folder, interruption)
-    if ending is not None:
-        print(f"All {ending.steps:,} steps of this run are done.")
-    return None if ending is None else conclude(ending, folder, interruption)
+        end = session.conclude_finished(spec, folder, interruption)
+    if end is not None:
+        print(f"All {end.steps:,} steps of this run are done.")
+    return None if end is None else conclude(end, folder, interruption)
 
 
 def attend(spec: RunSpec, folder: RunFolder, work: Work) -> int:
@@ -47,21 +47,21 @@ def attend(spec: RunSpec, folder: RunFolder, work: Work) -> int:
             open_screen(heading) as screen,
             interruption.listening(screen.stopping),
         ):
-            ending = work(screen, interruption)
+            end = work(screen, interruption)
     except NonFiniteLoss as error:
         raise Failure(f"{error}; the last good state is kept in {folder.path}") from error
-    return conclude(ending, folder, interruption)
+    return conclude(end, folder, interruption)
 
 
-def conclude(ending: Ending, folder: RunFolder, interruption: Interruption) -> int:
+def conclude(end: SessionEnd, folder: RunFolder, interruption: Interruption) -> int:
     """Say how a session ended: with a score and pictures, or how to go on; the exit code."""
-    if ending.result is None:
-        print(f"Stopped at step {ending.steps:,}; go on with: tokenworlds resume {folder.path}")
+    if end.result is None:
+        print(f"Stopped at step {end.steps:,}; go on with: tokenworlds resume {folder.path}")
         return interruption.exit_code
-    print(f"score   {verdict(ending.result)}")
+    print(f"score   {verdict(end.result)}")
     print(f"folder  {folder.path}")
-    print(f"curve   {ending.curve}")
-    print(f"report  {ending.page}")
+    print(f"curve   {end.curve}")
+    print(f"report  {end.page}")
     return 0
 
 

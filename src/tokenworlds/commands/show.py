@@ -42,7 +42,7 @@ class Show:
         """What there is to show."""
         from tokenworlds.commands import choices
         from tokenworlds.core.description import to_json
-        from tokenworlds.training.anatomy import anatomy
+        from tokenworlds.training.summary import anatomy
 
         env = self.env or default_env()
         recipe = choices.choose_recipe(self.recipe, self.size, env, self.assignments)

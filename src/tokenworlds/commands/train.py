@@ -55,7 +55,7 @@ class Train:
 
         prepare_process()
         from tokenworlds.commands import choices, running
-        from tokenworlds.training.run_folder import RunFolder, free_folder
+        from tokenworlds.runs.folder import RunFolder, free_folder
 
         spec = choices.choose_run(
             recipe=self.recipe,

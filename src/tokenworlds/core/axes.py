@@ -2,5 +2,5 @@
 
 B  batch            T  time               K  tokens of a frame    V  codes of a token
 D  width            C  channels           H, W  height, width     A  actions (or size of a vector)
-N  parallel streams (environments)        *rest  free axes
+N  parallel environments (environments)        *rest  free axes
 """

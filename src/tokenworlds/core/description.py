@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, TypeVar, cast, get_type_hints
 
+from tokenworlds.core.coercion import child_hint, coerce
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.core.families import adapt, required, swap
-from tokenworlds.core.hints import child_hint, coerce
 
 Described = TypeVar("Described")
 Load = Callable[[str], type[Component]]

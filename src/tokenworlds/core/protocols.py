@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float, Int, UInt8
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
+from tokenworlds.core.progress import Phase, Progress
 from tokenworlds.core.types import (
     ActionSpace,
     Carry,
@@ -247,4 +248,28 @@ class Behaviour(Protocol):
         self, world: World, segment: Segment, generator: Generator | None
     ) -> Iterator[Losses]:
         """Dream from the end of a segment and compare what was done with what came of it."""
+        ...
+
+
+@runtime_checkable
+class Schedule(Protocol):
+    """The way of a run, built with two facts: its `environments`, and `total`, its agent steps.
+
+    Whatever it says is a function of the progress of the run.
+    """
+
+    @property
+    def goal(self) -> Progress:
+        """The progress of a run that is over."""
+        ...
+
+    def phases(self, progress: Progress) -> Iterator[Phase]:
+        """Phases until the goal; begun anew from a later progress they go on where that was."""
+        ...
+
+    def age(self, progress: Progress) -> int:
+        """How old a run is, in agent steps: what all that is done every so many steps goes by.
+
+        It may go on where no steps are collected any more.
+        """
         ...

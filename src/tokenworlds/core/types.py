@@ -3,7 +3,7 @@
 frame   an image as the agent sees it, uint8, height x width x channels
 obs     what the agent sees at a step (here always a frame)
 action  what it then did: an index, or a vector of floats
-reward, ending, cutoff   what came of it: ending is a true end, cutoff a time limit
+reward, ending, truncation   what came of it: ending is a true end, truncation a time limit
 first   the step opens an episode
 carry   the state a component hands back to be given in again
 feature what heads and behaviours read: codes and history of a step
@@ -58,7 +58,7 @@ class FrameShape:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Consecutive steps of streams. `mask` is False on padding.
+    """Consecutive steps of environments. `mask` is False on padding.
 
     `codes` are those of each frame, or of the change that led to it, if they are known already.
     """
@@ -67,8 +67,8 @@ class Segment:
     first: Bool[Tensor, "B T"]
     action: Int[Tensor, "B T"] | Float[Tensor, "B T A"]
     reward: Float[Tensor, "B T"]
-    ending: Bool[Tensor, "B T"]
-    cutoff: Bool[Tensor, "B T"]
+    terminated: Bool[Tensor, "B T"]
+    truncated: Bool[Tensor, "B T"]
     mask: Bool[Tensor, "B T"]
     codes: Int[Tensor, "B T K"] | None = None
 
@@ -92,8 +92,8 @@ class EnvStep:
 
     frame: NDArray[np.uint8]
     reward: float
-    ending: bool
-    cutoff: bool
+    terminated: bool
+    truncated: bool
     over: bool
     facts: Mapping[str, float] = field(default_factory=dict)
 
@@ -143,7 +143,7 @@ class Dream:
 
     describe: Callable[[], Float[Tensor, "B *D"]]
     reward: Float[Tensor, " B"]
-    ending: Float[Tensor, " B"]
+    terminated: Float[Tensor, " B"]
     decode: Callable[[], Float[Tensor, "B C H W"]]
     coded: Coded | None = None
 

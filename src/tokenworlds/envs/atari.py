@@ -22,7 +22,7 @@ from tokenworlds.core.types import ActionSpace, EnvStep, FrameShape
 from tokenworlds.envs.game import Game
 from tokenworlds.envs.resize import resize_area
 
-# These cartridges have no mode for one player; the emulator ends the process on one of them.
+# These cartridges have no mode for one agent; the emulator ends the process on one of them.
 TWO_PLAYERS = {"combat", "joust", "maze_craze", "warlords"}
 
 
@@ -98,9 +98,9 @@ class Atari(Game):
         """Repeat an action for the frames of the skip; rewards are summed."""
         reward, lost, screens = self._repeat(self._actions[int(action)])
         over = self._ale.game_over()
-        ending = self._ale.game_over(with_truncation=False) or (lost and self._lives_end)
-        cutoff = self._ale.game_truncated() and not ending
-        return EnvStep(self._see(screens), float(reward), ending, cutoff, over)
+        terminated = self._ale.game_over(with_truncation=False) or (lost and self._lives_end)
+        truncated = self._ale.game_truncated() and not terminated
+        return EnvStep(self._see(screens), float(reward), terminated, truncated, over)
 
     def _repeat(self, action: Any) -> tuple[int, bool, list[NDArray[np.uint8]]]:
         """Reward, whether a life was lost, and the screens to see: at most the last two."""

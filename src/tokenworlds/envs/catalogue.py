@@ -149,7 +149,7 @@ FAMILIES = (
     ),
     Family(
         name="atari",
-        about="Atari 2600, one player, as in the Atari 100k benchmark",
+        about="Atari 2600, one agent, as in the Atari 100k benchmark",
         examples=("atari:Pong", "atari:Breakout", "atari:MsPacman"),
         protocols={name: str(protocol) for name, protocol in atari.PROTOCOLS.items()},
         canonical=atari.canonical_game,

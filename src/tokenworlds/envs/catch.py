@@ -48,7 +48,7 @@ class Catch(Game):
         self._row += 1
         landed = self._row == CELLS - 1
         reward = (1.0 if self._is_under() else -1.0) if landed else 0.0
-        return EnvStep(self._draw(), reward, ending=landed, cutoff=False, over=landed)
+        return EnvStep(self._draw(), reward, terminated=landed, truncated=False, over=landed)
 
     def _is_under(self) -> bool:
         return abs(self._ball - self._paddle) <= REACH

@@ -160,8 +160,10 @@ class Stage:
             reward += float(step.reward)
             if step.last():
                 break
-        over, ending = step.last(), step.last() and step.discount == 0
-        return EnvStep(self._see(), reward, ending, cutoff=over and not ending, over=over)
+        over, terminated = step.last(), step.last() and step.discount == 0
+        return EnvStep(
+            self._see(), reward, terminated, truncated=over and not terminated, over=over
+        )
 
     def free(self) -> None:
         """Free what MuJoCo holds, the drawing context above all."""

@@ -23,7 +23,7 @@ PROTOCOLS: Mapping[str, str] = {
 
 
 class Crafter(Game):
-    """A death is an ending, the time limit a cutoff; a game that is over tells its achievements.
+    """A death terminates an episode, the time limit truncates it. Its last step has achievements.
 
     The noise of the night is drawn from the game's own generator, so other sizes of frames make
     other games.
@@ -49,10 +49,10 @@ class Crafter(Game):
     def advance(self, action: NDArray[Any]) -> EnvStep:
         """Execute an action."""
         frame, reward, over, info = self._environment.step(int(action))
-        ending = info["discount"] == 0
+        terminated = info["discount"] == 0
         facts = achievements(info) if over else {}
         frame = np.ascontiguousarray(frame)
-        return EnvStep(frame, float(reward), ending, over and not ending, over, facts)
+        return EnvStep(frame, float(reward), terminated, over and not terminated, over, facts)
 
 
 class OrderedSet(dict[Any, None]):

@@ -67,4 +67,4 @@ class Game(ABC):
         self._steps += 1
         if self._limit is None or self._steps < self._limit or step.over:
             return step
-        return replace(step, cutoff=not step.ending, over=True)
+        return replace(step, truncated=not step.terminated, over=True)

@@ -21,7 +21,7 @@ PROTOCOLS: Mapping[str, str] = {
 
 
 class Gym(Game):
-    """One Gymnasium id; a termination is an ending, a truncation a cutoff.
+    """One Gymnasium id; a termination is an ending, a truncation a truncation.
 
     Vectors in [-1, 1] are stretched to the bounds of a `Box` of actions.
     """
@@ -45,8 +45,10 @@ class Gym(Game):
         """Execute an action in the environment's own units."""
         given = in_own_units(self._space, action)
         _, reward, terminated, truncated, _ = self._environment.step(given)
-        ending, cutoff = bool(terminated), bool(truncated) and not terminated
-        return EnvStep(self._see(), float(reward), ending, cutoff, over=ending or cutoff)
+        terminated, truncated = bool(terminated), bool(truncated) and not terminated
+        return EnvStep(
+            self._see(), float(reward), terminated, truncated, over=terminated or truncated
+        )
 
     def close(self) -> None:
         """Close the environment and its window."""

@@ -33,7 +33,7 @@ PALETTE = np.array(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MinAtarProtocol:
-    """How a game is played; `steps` bounds games that a good player would never end."""
+    """How a game is played; `steps` bounds games that a good agent would never end."""
 
     sticky: float = 0.0
     steps: int = 10_000
@@ -50,7 +50,7 @@ PROTOCOLS: Mapping[str, MinAtarProtocol] = {
 
 
 class MinAtar(Game):
-    """One game, each of its channels a colour. Freeway ends by its clock alone: a cutoff here."""
+    """One game, each channel drawn in a colour. Freeway's clock truncates its episodes."""
 
     def __init__(
         self, game: str, *, size: int = 64, protocol: MinAtarProtocol = PROTOCOLS["minatar"]
@@ -77,8 +77,8 @@ class MinAtar(Game):
         """Execute one of the game's minimal actions."""
         reward, over = self._environment.act(self._actions[int(action)])
         timed = self._game == "freeway"
-        ending, cutoff = bool(over) and not timed, bool(over) and timed
-        return EnvStep(self._see(), float(reward), ending, cutoff, bool(over))
+        terminated, truncated = bool(over) and not timed, bool(over) and timed
+        return EnvStep(self._see(), float(reward), terminated, truncated, bool(over))
 
     def _see(self) -> NDArray[np.uint8]:
         return draw(self._environment.state(), self.frame_shape.height)

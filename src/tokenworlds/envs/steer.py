@@ -58,7 +58,7 @@ class Steer(Game):
         before, velocity = self._gap(), float(np.clip(action[0], -1, 1))
         self._dot = float(np.clip(self._dot + SPEED * velocity, -EDGE, EDGE))
         reward = (before - self._gap()) / SPEED
-        return EnvStep(self._draw(), reward, ending=False, cutoff=False, over=False)
+        return EnvStep(self._draw(), reward, terminated=False, truncated=False, over=False)
 
     def _gap(self) -> float:
         return max(0.0, abs(self._dot - self._target) - REACH)

@@ -14,31 +14,31 @@ import numpy as np
 from jaxtyping import Bool, UInt8
 from numpy.typing import NDArray
 
+from tokenworlds.envs.serial import Finished, Outcome, Sight
 from tokenworlds.envs.spec import EnvSpec
-from tokenworlds.envs.streams import Finished, Outcome, Sight
 from tokenworlds.envs.workers import Here, Worker
 
 __all__ = ["Finished", "Outcome", "VectorEnv"]
 
 
 class VectorEnv:
-    """Streams of games of one environment. Trajectories do not depend on the number of workers."""
+    """Several copies of one environment. Trajectories do not depend on the number of workers."""
 
     def __init__(
         self,
         spec: EnvSpec,
         *,
-        streams: int,
+        num_envs: int,
         seed: int,
         evaluation: bool = False,
         workers: int = 0,
     ) -> None:
         """Without workers the environments run in this process, one after the other."""
-        self._parts = np.array_split(np.arange(streams), max(1, min(workers, streams)))
+        self._parts = np.array_split(np.arange(num_envs), max(1, min(workers, num_envs)))
         place: Callable[..., Here | Worker] = Worker if workers else Here
         self._places = [place(spec, part.tolist(), seed, evaluation) for part in self._parts]
         self._finished: list[Finished] = []
-        self._restarted = np.zeros(streams, bool)
+        self._restarted = np.zeros(num_envs, bool)
         self.frame_shape, self.action_space = self._ask_all("spaces")[0]
         self._sight = _join_sights(self._ask_all("look"))
 
@@ -59,7 +59,7 @@ class VectorEnv:
     def restarted(self) -> Bool[np.ndarray, " N"]:
         """Where the game in view replaces one that `restore` could not replay.
 
-        Such a stream's last step has neither ending nor cutoff, yet the next frame opens an
+        Such a stream's last step has neither ending nor truncation, yet the next frame opens an
         episode. True until the next step.
         """
         return self._restarted
@@ -67,7 +67,7 @@ class VectorEnv:
     def step(self, actions: NDArray[Any]) -> Outcome:
         """Execute one action in each stream and begin the next game where one is over."""
         if len(actions) != len(self):
-            raise ValueError(f"{len(actions)} actions for {len(self)} streams")
+            raise ValueError(f"{len(actions)} actions for {len(self)} environments")
         answers = self._ask_each("step", [actions[part] for part in self._parts])
         outcomes, sights, finished = zip(*answers, strict=True)
         self._sight = _join_sights(sights)
@@ -82,17 +82,17 @@ class VectorEnv:
 
     def state(self) -> dict[str, Any]:
         """All that `restore` needs, as JSON; the running games are kept as their actions."""
-        streams = itertools.chain.from_iterable(self._ask_all("state"))
-        return {"streams": list(streams), "finished": [asdict(game) for game in self._finished]}
+        num_envs = itertools.chain.from_iterable(self._ask_all("state"))
+        return {"num_envs": list(num_envs), "finished": [asdict(game) for game in self._finished]}
 
     def restore(self, state: Mapping[str, Any]) -> list[str]:
         """Replay the running games of a saved state; returns what went wrong, in words.
 
         A game that does not come out as it was saved is given up for the next one of its stream.
         """
-        saved = state["streams"]
+        saved = state["num_envs"]
         if len(saved) != len(self):
-            raise ValueError(f"a state of {len(saved)} streams for {len(self)} streams")
+            raise ValueError(f"a state of {len(saved)} environments for {len(self)} environments")
         parts = [[saved[stream] for stream in part] for part in self._parts]
         complaints = list(itertools.chain.from_iterable(self._ask_each("restore", parts)))
         self._finished = [Finished(**game) for game in state["finished"]]
@@ -127,7 +127,7 @@ class VectorEnv:
                 place.ask(method, *given)
             return [place.answer() for place in self._places]
         except BaseException:
-            # Some streams may have moved on while others have not, and answers that nobody
+            # Some environments may have moved on while others have not, and answers that nobody
             # fetched would be taken for those to the next question.
             self.close()
             raise
@@ -139,6 +139,6 @@ def _join_sights(sights: list[Sight] | tuple[Sight, ...]) -> Sight:
 
 
 def _join_outcomes(outcomes: tuple[Outcome, ...]) -> Outcome:
-    names = ("reward", "ending", "cutoff", "over")
+    names = ("reward", "terminated", "truncated", "over")
     columns = [[getattr(outcome, name) for outcome in outcomes] for name in names]
     return Outcome(*(np.concatenate(column) for column in columns))

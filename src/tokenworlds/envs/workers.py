@@ -1,4 +1,4 @@
-"""Where streams run: in this process, or in a process of their own. Both answer alike."""
+"""Where environments run: in this process, or in a process of their own. Both answer alike."""
 
 import contextlib
 import multiprocessing
@@ -9,8 +9,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from tokenworlds.core.errors import UserError
+from tokenworlds.envs.serial import Streams
 from tokenworlds.envs.spec import EnvSpec
-from tokenworlds.envs.streams import Streams
 
 STOP = None
 GONE = (EOFError, BrokenPipeError, ConnectionResetError)
@@ -24,14 +24,14 @@ class WorkerError(RuntimeError):
 
 
 class Here:
-    """Streams in this process."""
+    """Environments in this process."""
 
     def __init__(self, spec: EnvSpec, numbers: Sequence[int], seed: int, evaluation: bool) -> None:
         self._streams = Streams(spec, numbers, seed, evaluation)
         self._answer: Any = None
 
     def ask(self, method: str, *arguments: Any) -> None:
-        """Call a method of `Streams`."""
+        """Call a method of `Environments`."""
         self._answer = getattr(self._streams, method)(*arguments)
 
     def answer(self) -> Any:
@@ -44,10 +44,10 @@ class Here:
 
 
 class Worker:
-    """Streams in a process of their own, which ends when this one does, however that happens."""
+    """Environments in a child process, which ends when this process does."""
 
     def __init__(self, spec: EnvSpec, numbers: Sequence[int], seed: int, evaluation: bool) -> None:
-        self._name = f"the worker of streams {numbers[0]} to {numbers[-1]}"
+        self._name = f"the worker of environments {numbers[0]} to {numbers[-1]}"
         # Spawned: a fork would copy the locks of torch's threads in whatever state they are.
         context = multiprocessing.get_context("spawn")
         self._pipe, far_end = context.Pipe()
@@ -58,7 +58,7 @@ class Worker:
         far_end.close()
 
     def ask(self, method: str, *arguments: Any) -> None:
-        """Have a method of `Streams` called, without waiting for it."""
+        """Have a method of `Environments` called, without waiting for it."""
         # What a dead worker died of may still be in the pipe: `answer` reads it.
         with contextlib.suppress(*GONE):
             self._pipe.send((method, arguments))
@@ -95,11 +95,11 @@ def serve(
     # Ctrl-C reaches all processes of a terminal; only the parent is to act on it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        streams = Streams(spec, numbers, seed, evaluation)
+        num_envs = Streams(spec, numbers, seed, evaluation)
         while (request := pipe.recv()) is not STOP:
             method, arguments = request
-            pipe.send((getattr(streams, method)(*arguments), None))
-        streams.close()
+            pipe.send((getattr(num_envs, method)(*arguments), None))
+        num_envs.close()
     except GONE:
         return
     except UserError as error:

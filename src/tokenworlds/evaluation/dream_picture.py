@@ -8,6 +8,7 @@ from jaxtyping import Bool, Int, UInt8
 from PIL import Image, ImageDraw
 from torch import Generator
 
+from tokenworlds.agent import Agent
 from tokenworlds.core.types import Segment
 from tokenworlds.evaluation.dream_layout import Layout, label
 from tokenworlds.evaluation.dream_rows import DreamRows, Stretch, dream_rows
@@ -20,7 +21,6 @@ from tokenworlds.evaluation.pictures import (
     minus,
     shades,
 )
-from tokenworlds.evaluation.player import Player
 from tokenworlds.evaluation.results import replace_file
 
 NOTABLE = 0.1
@@ -31,7 +31,7 @@ FAINT = 0.15
 
 def write_dream(
     path: Path,
-    player: Player,
+    agent: Agent,
     segment: Segment,
     *,
     horizon: int,
@@ -39,7 +39,7 @@ def write_dream(
     theme: Theme = LIGHT,
 ) -> Path:
     """Dream the last `horizon` steps of each row of a segment, and draw it beside the record."""
-    rows = dream_rows(player, segment, horizon=horizon, generator=generator)
+    rows = dream_rows(agent, segment, horizon=horizon, generator=generator)
     return replace_file(path, image_bytes(draw_dream(rows, theme)))
 
 

@@ -15,10 +15,10 @@ from einops import rearrange
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Generator, Tensor
 
+from tokenworlds.agent import Agent
 from tokenworlds.core.protocols import World
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import Carry, Dream, Recoded, Segment
-from tokenworlds.evaluation.player import Player
 from tokenworlds.replay.segments import Windows, gather
 from tokenworlds.replay.store import ReplayStore
 
@@ -88,17 +88,17 @@ class DreamRows:
 
 @torch.no_grad()
 def dream_rows(
-    player: Player, segment: Segment, *, horizon: int, generator: Generator | None
+    agent: Agent, segment: Segment, *, horizon: int, generator: Generator | None
 ) -> DreamRows:
     """Dream the last `horizon` steps of each row from the frames before them.
 
     A new episode cannot be foreseen: its first frames, as many, are given again.
     """
-    segment = segment.to(player.device)
+    segment = segment.to(agent.device)
     context = segment.first.shape[1] - horizon
     if context < 1:
         raise ValueError(f"a horizon of {horizon} leaves nothing of {segment.first.shape[1]} steps")
-    world = player.world
+    world = agent.world
     stretches = tuple(find_stretches(segment.first & segment.mask, segment.mask, context))
     dream, dreamt_reward = dream_all(world, world.step, segment, stretches, generator)
     guess: Step | None = getattr(world, "step_at_random", None)
@@ -209,7 +209,7 @@ def choose_segment(
 ) -> Segment:
     """Windows of the later half of replay, moved back to the opening of their episode if near."""
     windows = Windows.of(store, length)
-    low, high = [0, windows.starts // 2], [windows.streams, windows.starts]
+    low, high = [0, windows.starts // 2], [windows.num_envs, windows.starts]
     starts = generator.integers(low, high, size=(count, 2))
     for row, (stream, time) in enumerate(starts.tolist()):
         starts[row, 1] = opening(store, stream, time, length)

@@ -1,4 +1,4 @@
-"""Playing whole episodes to judge a player: so many for each stream, however long they last."""
+"""Playing whole episodes to judge a agent: so many for each stream, however long they last."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tokenworlds.agent import Agent
 from tokenworlds.core.seeding import torch_generator
 from tokenworlds.core.types import ActionSpace
 from tokenworlds.envs.spec import EnvSpec
 from tokenworlds.envs.vector import VectorEnv
-from tokenworlds.evaluation.player import Player
 
 Act = Callable[[Tensor, Tensor], Tensor]
 Stop = Callable[[], bool]
@@ -36,26 +36,26 @@ class Episode:
 
 
 def evaluate(
-    player: Player,
+    agent: Agent,
     env: EnvSpec,
     *,
     episodes: int,
     seed: int,
     temperature: float,
-    streams: int = 16,
+    num_envs: int = 16,
     should_stop: Stop = never,
 ) -> list[Episode]:
-    """Let a player play; the seed fixes the games and the player's choices."""
-    with VectorEnv(env, streams=min(streams, episodes), seed=seed, evaluation=True) as envs:
-        act = player_act(player, len(envs), seed, temperature)
+    """Let a agent play; the seed fixes the games and the agent's choices."""
+    with VectorEnv(env, num_envs=min(num_envs, episodes), seed=seed, evaluation=True) as envs:
+        act = agent_act(agent, len(envs), seed, temperature)
         return play(envs, act, episodes, should_stop)
 
 
 def evaluate_random(
-    env: EnvSpec, *, episodes: int, seed: int, streams: int = 16, should_stop: Stop = never
+    env: EnvSpec, *, episodes: int, seed: int, num_envs: int = 16, should_stop: Stop = never
 ) -> list[Episode]:
     """The same games played without a thought, to compare with."""
-    with VectorEnv(env, streams=min(streams, episodes), seed=seed, evaluation=True) as envs:
+    with VectorEnv(env, num_envs=min(num_envs, episodes), seed=seed, evaluation=True) as envs:
         generator = torch_generator(seed, "evaluation")
         space, count = envs.action_space, len(envs)
 
@@ -65,14 +65,14 @@ def evaluate_random(
         return play(envs, act, episodes, should_stop)
 
 
-def player_act(player: Player, streams: int, seed: int, temperature: float) -> Act:
-    """A player with its memory, as a function of what it sees."""
-    generator = torch_generator(seed, "evaluation", device=str(player.device))
-    carry = player.initial(streams)
+def agent_act(agent: Agent, num_envs: int, seed: int, temperature: float) -> Act:
+    """A agent with its memory, as a function of what it sees."""
+    generator = torch_generator(seed, "evaluation", device=str(agent.device))
+    carry = agent.initial(num_envs)
 
     def act(frame: Tensor, first: Tensor) -> Tensor:
         nonlocal carry
-        action, carry = player.act(frame, first, carry, generator, temperature)
+        action, carry = agent.act(frame, first, carry, generator, temperature)
         return action
 
     return act

@@ -23,8 +23,8 @@ TELLING: Mapping[str, str] = {
     "loss/reconstruction": "squared error of a frame, summed over pixels",
     "loss/reward": "how badly rewards were foreseen, in nats",
     "reward_error": "how far the foreseen reward of a step is off",
-    "loss/ending": "how badly endings were foreseen, in nats",
-    "ending_error": "share of steps at which an ending was foreseen wrongly",
+    "loss/termination": "how badly endings were foreseen, in nats",
+    "termination_error": "share of steps at which an ending was foreseen wrongly",
 }
 DREAM_CAPTION = (
     "Above, what happened; below it, the same frames as their codes hold them, and the codes, a "

@@ -9,23 +9,23 @@ from tokenworlds.core.types import masked_mean
 
 def generalised_advantage(
     reward: Float[Tensor, "T B"],
-    ending: Float[Tensor, "T B"],
+    terminated: Float[Tensor, "T B"],
     value: Float[Tensor, "T1 B"],
     discount: float,
-    trace: float,
+    lambda_: float,
     cut: Bool[Tensor, "T B"] | None = None,
 ) -> Float[Tensor, "T B"]:
-    """A_i = d_i + g_i trace A_{i+1}; d_i = r_i + g_i V_{i+1} - V_i, g_i = discount (1 - end_i).
+    """A_i = d_i + g_i lambda A_{i+1}; d_i = r_i + g_i V_{i+1} - V_i, g_i = discount (1 - end_i).
 
     Where `cut` is set, what followed is not known: A_i = 0, and all before rests on V_i.
     """
     assert len(value) == len(reward) + 1, (value.shape, reward.shape)
-    ahead = discount * (1 - ending)
+    ahead = discount * (1 - terminated)
     surprise = reward + ahead * value[1:] - value[:-1]
     kept = torch.ones_like(reward) if cut is None else (~cut).to(reward.dtype)
     running, advantages = torch.zeros_like(reward[0]), []
     for step in reversed(range(len(reward))):
-        running = kept[step] * (surprise[step] + trace * ahead[step] * running)
+        running = kept[step] * (surprise[step] + lambda_ * ahead[step] * running)
         advantages.append(running)
     return torch.stack(advantages[::-1])
 

@@ -22,7 +22,7 @@ from tokenworlds.recipes import (
     storm,
     token_sizes,
 )
-from tokenworlds.training.recipe import Recipe
+from tokenworlds.runs.recipe import Recipe
 from tokenworlds.training.schedule import Interleaved
 from tokenworlds.worlds.delta_iris import DeltaIris
 from tokenworlds.worlds.grid import Grid
@@ -105,7 +105,7 @@ def with_room(recipe: Recipe) -> Recipe:
     """A warm-up that leaves each stream steps enough for the first update."""
     schedule = cast(Interleaved.Config, recipe.schedule)
     longest = max(learning.length for learning in recipe.learning.values())
-    warm_up = max(schedule.warm_up, recipe.streams * longest)
+    warm_up = max(schedule.warm_up, recipe.num_envs * longest)
     return variant(recipe, {"schedule.warm_up": warm_up})
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from tokenworlds.core.config import variant
 from tokenworlds.nets.policy_networks import FrameNetwork
-from tokenworlds.training.recipe import Recipe
+from tokenworlds.runs.recipe import Recipe
 from tokenworlds.worlds.real import Real
 
 SHORTER = 3
@@ -13,7 +13,7 @@ SHORTER = 3
 NANO: Mapping[str, Any] = {
     "steps": 10_000,
     "resolution": 32,
-    "streams": 16,
+    "num_envs": 16,
     "behaviour.horizon": 8,
     "behaviour.discount": 0.97,
     "behaviour.minibatch": 128,

@@ -9,17 +9,17 @@ from typing import Any
 from tokenworlds.behaviours.pixel_actor_critic import PixelActorCritic
 from tokenworlds.core.config import variant
 from tokenworlds.heads.sign_reward import SignReward
-from tokenworlds.heads.two_class_ending import TwoClassEnding
+from tokenworlds.heads.two_class_termination import TwoClassTermination
 from tokenworlds.heads.two_hot_reward import TwoHotReward
 from tokenworlds.nets.optimisers import Optimiser
 from tokenworlds.nets.pixel_encoders import PoolingEncoder, ResidualEncoder
 from tokenworlds.nets.residual import FrameEncoder
 from tokenworlds.nets.unit_codebook import UnitCodebook
 from tokenworlds.replay.sampling import EpisodeCounts
+from tokenworlds.runs.recipe import Collection, Evaluation, Housekeeping, Learning, Recipe
 from tokenworlds.sequence.token_transformer import TokenTransformer
 from tokenworlds.tokenizers.attentive_vq import AttentiveVQ
 from tokenworlds.tokenizers.delta import Delta
-from tokenworlds.training.recipe import Collection, Evaluation, Housekeeping, Learning, Recipe
 from tokenworlds.training.schedule import Epochs
 from tokenworlds.worlds.delta_iris import DeltaIris
 from tokenworlds.worlds.iris import Iris
@@ -30,7 +30,7 @@ TOKENS = Iris.Config(
     ),
     sequence=TokenTransformer.Config(width=256, layers=10, heads=4, positions=340, dropout=0.1),
     reward=SignReward.Config(),
-    ending=TwoClassEnding.Config(),
+    termination=TwoClassTermination.Config(),
     draws_reward=True,
     context=0,
 )
@@ -38,7 +38,7 @@ ON_RECONSTRUCTIONS = PixelActorCritic.Config(
     # The released code's 20th step is only looked at for its value.
     horizon=19,
     discount=0.995,
-    trace=0.95,
+    return_lambda=0.95,
     burn_in=20,
     encoder=PoolingEncoder.Config(filters=(32, 32, 64, 64)),
     recurrent=512,
@@ -57,14 +57,14 @@ CHANGES = DeltaIris.Config(
     sequence=TokenTransformer.Config(width=256, layers=3, heads=4, positions=156, dropout=0.0),
     image=FrameEncoder.Config(width=32, latent=4),
     reward=SignReward.Config(),
-    ending=TwoClassEnding.Config(),
+    termination=TwoClassTermination.Config(),
     draws_reward=True,
     context=5,
 )
 ON_FRAMES = PixelActorCritic.Config(
     horizon=20,
     discount=0.995,
-    trace=0.95,
+    return_lambda=0.95,
     burn_in=5,
     encoder=ResidualEncoder.Config(layers=FrameEncoder.Config(width=32, latent=16)),
     recurrent=512,
@@ -84,7 +84,7 @@ LEARNING = {
     "world": Learning(
         batch=64,
         length=20,
-        scales={"tokens": 1.0, "reward": 1.0, "ending": 1.0},
+        scales={"tokens": 1.0, "reward": 1.0, "termination": 1.0},
         optimiser=ADAM_WITH_DECAY,
     ),
     "behaviour": Learning(
@@ -104,7 +104,7 @@ DELTA_LEARNING = {
     "world": Learning(
         batch=64,
         length=26,
-        scales={"tokens": 0.1, "reward": 1.0, "ending": 0.1},
+        scales={"tokens": 0.1, "reward": 1.0, "termination": 0.1},
         optimiser=ADAM_WITH_DECAY,
     ),
     "behaviour": Learning(
@@ -122,7 +122,7 @@ def iris() -> Recipe:
         paper="IRIS",
         steps=100_000,
         resolution=64,
-        streams=1,
+        num_envs=1,
         world=TOKENS,
         behaviour=ON_RECONSTRUCTIONS,
         learning=LEARNING,
@@ -151,7 +151,7 @@ def delta_iris() -> Recipe:
         paper="Δ-IRIS",
         steps=100_000,
         resolution=64,
-        streams=1,
+        num_envs=1,
         world=CHANGES,
         behaviour=ON_FRAMES,
         learning=DELTA_LEARNING,
@@ -178,7 +178,7 @@ def delta_iris_no_image_tokens() -> Recipe:
 # Crafter differs from Atari in about twenty places.
 CRAFTER: Mapping[str, Any] = {
     "steps": 10_000_000,
-    "streams": 16,
+    "num_envs": 16,
     "world.tokenizer.past": FrameEncoder.Config(width=64, latent=8),
     "world.tokenizer.codebook.revivals": 0,
     "world.sequence.width": 512,
@@ -194,7 +194,7 @@ CRAFTER: Mapping[str, Any] = {
     "learning.tokenizer.optimiser.decay": 0.01,
     "learning.world.batch": 32,
     "learning.world.length": 21,
-    "learning.world.scales": {"tokens": 1.0, "reward": 1.0, "ending": 1.0},
+    "learning.world.scales": {"tokens": 1.0, "reward": 1.0, "termination": 1.0},
     "learning.behaviour.batch": 86,
     "learning.behaviour.scales.entropy": 0.001,
     "sampler.exponent": 5.0,

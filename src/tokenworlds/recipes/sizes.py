@@ -8,17 +8,17 @@ from typing import Any, cast
 
 from tokenworlds.core.config import variant
 from tokenworlds.priors.maskgit import MaskGIT
+from tokenworlds.runs.recipe import Recipe
 from tokenworlds.sequence.mamba2 import Mamba2
 from tokenworlds.sequence.post_norm_transformer import PostNormTransformer
 from tokenworlds.tokenizers.categorical import Categorical
 from tokenworlds.tokenizers.vq import VQ
-from tokenworlds.training.recipe import Recipe
 from tokenworlds.training.schedule import Iterations
 from tokenworlds.worlds.latent import Latent
 
 NANO: Mapping[str, Any] = {
     "steps": 10_000,
-    "streams": 16,
+    "num_envs": 16,
     "world.tokenizer.kernel": 3,
     # Group norm for all: norms over batches of few frames lose the small things of a game.
     "world.tokenizer.groups": 8,
@@ -31,7 +31,7 @@ NANO: Mapping[str, Any] = {
     "world.sequence.layers": 2,
     "world.sequence.dropout": 0.0,
     "world.reward.hidden": (128,),
-    "world.ending.hidden": (128,),
+    "world.termination.hidden": (128,),
     "behaviour.horizon": 8,
     "behaviour.actor": (128, 128),
     "behaviour.critic": (128, 128),

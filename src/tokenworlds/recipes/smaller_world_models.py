@@ -14,10 +14,10 @@ from tokenworlds.priors.factorised import Factorised
 from tokenworlds.priors.gaussian import Gaussian as GaussianPrior
 from tokenworlds.priors.pixelcnn import PixelCNN
 from tokenworlds.replay.sampling import Latest, Uniform
+from tokenworlds.runs.recipe import Collection, Evaluation, Housekeeping, Learning, Recipe
 from tokenworlds.sequence.convlstm import ConvLSTM
 from tokenworlds.tokenizers.bernoulli_vq import BernoulliVQ
 from tokenworlds.tokenizers.gaussian import Gaussian
-from tokenworlds.training.recipe import Collection, Evaluation, Housekeeping, Learning, Recipe
 from tokenworlds.training.schedule import Epochs, Iterations
 from tokenworlds.worlds.grid import Grid
 from tokenworlds.worlds.real import Real
@@ -38,7 +38,7 @@ SITES = Grid.Config(
 ON_CODES = PPO.Config(
     horizon=50,
     discount=0.99,
-    trace=0.95,
+    return_lambda=0.95,
     clip=0.1,
     value_clip=0.1,
     epochs=4,
@@ -78,7 +78,7 @@ def swm() -> Recipe:
         steps=102_400,
         resolution=96,
         grey=True,
-        streams=1,
+        num_envs=1,
         world=SITES,
         behaviour=ON_CODES,
         learning=LEARNING,
@@ -161,14 +161,14 @@ def ppo() -> Recipe:
     """No world model: PPO on real frames, the baseline of all."""
     # The frame of one step more is only judged. What the first three saw is not known for sure, and
     # they do not count unless an episode opens there.
-    streams, length = 8, 128 + 1
+    num_envs, length = 8, 128 + 1
     return Recipe(
         paper="PPO (Schulman et al., 2017)",
         # As many whole windows as there are in 100,000: what is learned from was just played.
-        steps=96 * streams * length,
+        steps=96 * num_envs * length,
         resolution=84,
         grey=True,
-        streams=streams,
+        num_envs=num_envs,
         world=Real.Config(frames=4),
         behaviour=variant(
             ON_CODES,
@@ -180,14 +180,14 @@ def ppo() -> Recipe:
         ),
         learning={
             "behaviour": Learning(
-                batch=streams,
+                batch=num_envs,
                 length=length,
                 scales={"policy": 1.0, "value": 0.5, "entropy": 0.01},
                 optimiser=variant(ADAM, {"rate": 2.5e-4, "epsilon": 1e-5, "clip": 0.5}),
             )
         },
         sampler=Latest.Config(),
-        schedule=Epochs.Config(steps=streams * length, updates={"behaviour": 1}),
+        schedule=Epochs.Config(steps=num_envs * length, updates={"behaviour": 1}),
         evaluation=Evaluation(every=10_000, episodes=16, final_episodes=100, temperature=1.0),
         housekeeping=Housekeeping(log_every=1_000, save_every=5_000),
     )

@@ -12,11 +12,11 @@ from tokenworlds.nets.codebook import Codebook
 from tokenworlds.nets.optimisers import Optimiser
 from tokenworlds.priors.factorised import Factorised
 from tokenworlds.replay.sampling import DynamicFrequency
+from tokenworlds.runs.recipe import Evaluation, Housekeeping, Learning, Recipe
 from tokenworlds.sequence.mamba2 import Mamba2
 from tokenworlds.sequence.transformer import Transformer
 from tokenworlds.tokenizers.categorical import Categorical
 from tokenworlds.tokenizers.vq import VQ
-from tokenworlds.training.recipe import Evaluation, Housekeeping, Learning, Recipe
 from tokenworlds.training.schedule import Interleaved
 from tokenworlds.worlds.latent import Latent
 
@@ -47,7 +47,7 @@ LEARNING = {
             "dynamics": 1.0,
             "representation": 0.1,
             "reward": 1.0,
-            "ending": 1.0,
+            "termination": 1.0,
         },
         optimiser=Optimiser.Config(rate=4e-5, rates={"tokenizer": 1e-4}, clip=1000.0),
     ),
@@ -79,7 +79,7 @@ def step_vq_m() -> Recipe:
         paper="STEP-VQ",
         steps=100_000,
         resolution=64,
-        streams=1,
+        num_envs=1,
         world=Latent.Config(
             tokenizer=VECTORS,
             sequence=MAMBA,
@@ -87,7 +87,7 @@ def step_vq_m() -> Recipe:
             memory=16,
         ),
         behaviour=LatentActorCritic.Config(
-            horizon=16, discount=0.985, trace=0.95, actor=(256, 256), critic=(512, 512)
+            horizon=16, discount=0.985, return_lambda=0.95, actor=(256, 256), critic=(512, 512)
         ),
         learning=LEARNING,
         sampler=DynamicFrequency.Config(temperature=10.0, behaviour_temperature=10.0),

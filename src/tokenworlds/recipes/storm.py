@@ -8,18 +8,18 @@ from typing import Any
 
 from tokenworlds.behaviours.latent_actor_critic import LatentActorCritic
 from tokenworlds.core.config import variant
-from tokenworlds.heads.ending import Ending
 from tokenworlds.heads.reward import Reward
+from tokenworlds.heads.termination import Termination
 from tokenworlds.mixers.concatenation import Concatenation
 from tokenworlds.nets.codebook import Codebook
 from tokenworlds.nets.optimisers import Optimiser
 from tokenworlds.priors.factorised import Factorised
 from tokenworlds.priors.maskgit import MaskGIT
 from tokenworlds.replay.sampling import Uniform
+from tokenworlds.runs.recipe import Evaluation, Housekeeping, Learning, Recipe
 from tokenworlds.sequence.post_norm_transformer import PostNormTransformer
 from tokenworlds.tokenizers.categorical import Categorical
 from tokenworlds.tokenizers.vq import VQ
-from tokenworlds.training.recipe import Evaluation, Housekeeping, Learning, Recipe
 from tokenworlds.training.schedule import Interleaved
 from tokenworlds.worlds.latent import Latent
 
@@ -50,7 +50,7 @@ SCALES = {
     "dynamics": 0.5,
     "representation": 0.1,
     "reward": 1.0,
-    "ending": 1.0,
+    "termination": 1.0,
 }
 LEARNING = {
     "world": Learning(
@@ -69,7 +69,7 @@ LEARNING = {
 # GIT-STORM on DeepMind Control: 500k steps of two frames, sixteen games side by side.
 CONTROL: Mapping[str, Any] = {
     "steps": 500_000,
-    "streams": 16,
+    "num_envs": 16,
     "schedule.updates": {"world": 1 / 16, "behaviour": 1 / 16},
     "evaluation.every": 100_000,
     "housekeeping.log_every": 1_600,
@@ -83,7 +83,7 @@ def storm() -> Recipe:
         paper="STORM",
         steps=100_000,
         resolution=64,
-        streams=1,
+        num_envs=1,
         world=Latent.Config(
             tokenizer=CATEGORIES,
             sequence=PostNormTransformer.Config(
@@ -92,13 +92,13 @@ def storm() -> Recipe:
             prior=Factorised.Config(free_bits=1.0, free_bits_over="batch", unimix=0.01),
             mixer=Concatenation.Config(),
             reward=Reward.Config(hidden=(512, 512), bins=255, style="relu"),
-            ending=Ending.Config(hidden=(512, 512), style="relu"),
+            termination=Termination.Config(hidden=(512, 512), style="relu"),
             memory=16,
         ),
         behaviour=LatentActorCritic.Config(
             horizon=16,
             discount=0.985,
-            trace=0.95,
+            return_lambda=0.95,
             actor=(512, 512),
             critic=(512, 512),
             style="relu",

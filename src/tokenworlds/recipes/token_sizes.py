@@ -6,8 +6,8 @@ from typing import Any, cast
 from tokenworlds.core.config import variant
 from tokenworlds.nets.pixel_encoders import PoolingEncoder, ResidualEncoder
 from tokenworlds.nets.residual import FrameEncoder
+from tokenworlds.runs.recipe import Recipe
 from tokenworlds.tokenizers.attentive_vq import AttentiveVQ
-from tokenworlds.training.recipe import Recipe
 from tokenworlds.worlds.iris import Iris
 
 STEPS = 10
@@ -15,7 +15,7 @@ STEPS = 10
 NANO: Mapping[str, Any] = {
     "steps": 10_000,
     "resolution": 32,
-    "streams": 16,
+    "num_envs": 16,
     "world.sequence.width": 128,
     "world.sequence.layers": 2,
     "world.sequence.heads": 4,

@@ -1,4 +1,4 @@
-"""Where the episodes of growing streams begin and end."""
+"""Where the episodes of growing environments begin and end."""
 
 import numpy as np
 from jaxtyping import Int
@@ -10,7 +10,7 @@ OPEN = np.iinfo(np.int64).max
 
 
 class Episodes:
-    """The episodes of all streams in the order in which they began: number, stream, begin, end.
+    """Episodes of all environments in the order they began: number, environment, begin, end.
 
     Only steps that were not looked at before are looked at, and later ones change no number.
     """

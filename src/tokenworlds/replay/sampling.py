@@ -68,7 +68,7 @@ class Uniform(Component):
 
 
 class Latest(Component):
-    """The newest steps of every stream, in the order of the streams: nothing is drawn."""
+    """The newest steps of every stream, in the order of the environments: nothing is drawn."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Latest"]):
@@ -80,11 +80,11 @@ class Latest(Component):
     def sample(
         self, learner: str, windows: Windows, batch: int, rng: np.random.Generator
     ) -> Int[np.ndarray, "B 2"]:
-        """One window of each stream: the batch must be as large as there are streams."""
-        if batch != windows.streams:
+        """One window of each stream: the batch must be as large as there are environments."""
+        if batch != windows.num_envs:
             raise UserError(
                 f"learning.{learner}.batch={batch} does not fit the latest steps of "
-                f"{windows.streams} streams: it takes {windows.streams}, one row each"
+                f"{windows.num_envs} environments: it takes {windows.num_envs}, one row each"
             )
         return windows.locate(np.arange(1, batch + 1) * windows.starts - 1)
 
@@ -125,7 +125,7 @@ class DynamicFrequency(Component):
     ) -> Int[np.ndarray, "B 2"]:
         """Draw windows, each at most once if there are enough, and count them."""
         starts = windows.locate(draw(self.scores(learner, windows).ravel(), batch, rng))
-        self._counts[learner] = grown(self._counts[learner], windows.streams, windows.steps)
+        self._counts[learner] = grown(self._counts[learner], windows.num_envs, windows.steps)
         np.add.at(self._counts[learner], (starts[:, 0], starts[:, 1]), 1)
         return starts
 
@@ -142,8 +142,8 @@ class DynamicFrequency(Component):
         """How often a learner drew a window that starts where each of these does."""
         if learner not in self._counts:
             raise unknown("learner", learner, self._counts)
-        counts = grown(self._counts[learner], windows.streams, windows.steps)
-        return counts[: windows.streams, : windows.starts]
+        counts = grown(self._counts[learner], windows.num_envs, windows.steps)
+        return counts[: windows.num_envs, : windows.starts]
 
     def state(self) -> dict[str, np.ndarray]:
         """The counts of every learner, by stream and time."""
@@ -186,7 +186,7 @@ class EpisodeCounts(Component):
         step = rng.integers(found.begin[episode], found.end[episode])
         last = windows.length - 1
         place = last if learner == BEHAVIOUR else rng.integers(windows.length, size=batch)
-        if windows.streams * windows.steps > self.config.count_after:
+        if windows.num_envs * windows.steps > self.config.count_after:
             np.add.at(self._counts[learner], episode, 1)
         start = np.clip(step - place, 0, windows.starts - 1)
         return np.stack([found.stream[episode], start], axis=-1)
@@ -230,9 +230,9 @@ def probabilities(scores: Float[np.ndarray, " T"]) -> Float[np.ndarray, " T"]:
     return weights / float(weights.sum())
 
 
-def grown(counts: Int[np.ndarray, "N T"], streams: int, steps: int) -> Int[np.ndarray, "*rest"]:
-    """Counts with room for this many streams and steps, new ones at zero."""
-    rows = max(streams - counts.shape[0], 0)
+def grown(counts: Int[np.ndarray, "N T"], num_envs: int, steps: int) -> Int[np.ndarray, "*rest"]:
+    """Counts with room for this many environments and steps, new ones at zero."""
+    rows = max(num_envs - counts.shape[0], 0)
     columns = max(steps - counts.shape[1], 0)
     if not (rows or columns):
         return counts

@@ -13,12 +13,12 @@ from tokenworlds.replay.store import ReplayStore
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """All windows of a length that fit into streams of this many steps; there is at least one.
+    """All windows of a length that fit into environments of this many steps; there is at least one.
 
     `first` says which steps open an episode; without it every stream is one.
     """
 
-    streams: int
+    num_envs: int
     steps: int
     length: int
     first: Bool[np.ndarray, "N T"] | None = field(default=None, compare=False, repr=False)
@@ -26,14 +26,14 @@ class Windows:
     def __post_init__(self) -> None:
         if not 1 <= self.length <= self.steps:
             raise UserError(
-                f"a segment of {self.length} steps does not fit: each of the {self.streams} "
-                f"streams in replay holds {self.steps}; collect more first, or ask for less"
+                f"a segment of {self.length} steps does not fit: each of the {self.num_envs} "
+                f"environments in replay holds {self.steps}; collect more first, or ask for less"
             )
 
     @classmethod
     def of(cls, store: ReplayStore, length: int) -> "Windows":
         """The windows of a store."""
-        return cls(store.streams, store.length, length, store.records["first"])
+        return cls(store.num_envs, store.length, length, store.records["first"])
 
     @property
     def starts(self) -> int:
@@ -41,11 +41,11 @@ class Windows:
         return self.steps - self.length + 1
 
     def __len__(self) -> int:
-        return self.streams * self.starts
+        return self.num_envs * self.starts
 
     def opens(self, since: int) -> Bool[np.ndarray, "N T"]:
         """Which steps from a time on open an episode; the first of a stream always does."""
-        found = np.zeros((self.streams, self.steps - since), np.bool_)
+        found = np.zeros((self.num_envs, self.steps - since), np.bool_)
         if self.first is not None:
             found[:] = self.first[:, since : self.steps]
         if since == 0:

@@ -28,7 +28,7 @@ KINDS = ("frames", "steps")
 def record_type(action_space: ActionSpace) -> np.dtype[Any]:
     """The bytes of a step without its frame, packed, little-endian."""
     action: Any = "<i8" if action_space.discrete else ("<f4", (action_space.size,))
-    flags = [("first", "?"), ("ending", "?"), ("cutoff", "?")]
+    flags = [("first", "?"), ("terminated", "?"), ("truncated", "?")]
     return np.dtype([*flags, ("reward", "<f4"), ("action", action)])
 
 
@@ -38,7 +38,7 @@ def map_chunk(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
 
 
 class ReplayStore:
-    """The steps of N parallel streams of equal length.
+    """The steps of N parallel environments of equal length.
 
     A new store is empty whatever its folder holds: `restore` goes on from a state, `clear` begins
     anew. An `OSError` (a full disk) leaves the store as it was; the call may be repeated.
@@ -50,31 +50,31 @@ class ReplayStore:
         *,
         frame_shape: FrameShape,
         action_space: ActionSpace,
-        streams: int,
+        num_envs: int,
         chunk: int = 1024,
     ) -> None:
         self.folder = folder
         self.frame_shape = frame_shape
-        self.streams = streams
+        self.num_envs = num_envs
         self.chunk = chunk
         frames = (chunk, frame_shape.height, frame_shape.width, frame_shape.channels)
-        self._tail = np.empty((streams, *frames), np.uint8)
-        self._records = np.zeros((streams, chunk), record_type(action_space))
+        self._tail = np.empty((num_envs, *frames), np.uint8)
+        self._records = np.zeros((num_envs, chunk), record_type(action_space))
         self._files: dict[str, Extent] = {}
         self._map = lru_cache(OPEN_MAPS)(partial(map_chunk, shape=frames))
         self.length = 0
 
     def __len__(self) -> int:
-        return self.streams * self.length
+        return self.num_envs * self.length
 
     @property
     def steps(self) -> int:
-        """Steps of all streams together; `length` is that of each."""
+        """Steps of all environments together; `length` is that of each."""
         return len(self)
 
     @property
     def records(self) -> Shaped[np.ndarray, "N T"]:
-        """All steps without their frames: fields first, action, reward, ending, cutoff."""
+        """All steps without their frames: fields first, action, reward, ending, truncation."""
         return self._records[:, : self.length]
 
     def append(
@@ -83,8 +83,8 @@ class ReplayStore:
         first: Bool[np.ndarray, " N"],
         actions: Int[np.ndarray, " N"] | Float[np.ndarray, "N A"],
         rewards: Float[np.ndarray, " N"],
-        endings: Bool[np.ndarray, " N"],
-        cutoffs: Bool[np.ndarray, " N"],
+        terminations: Bool[np.ndarray, " N"],
+        truncations: Bool[np.ndarray, " N"],
     ) -> None:
         """Add one step to every stream; if this raises, nothing was added."""
         if self.length and self.length % self.chunk == 0:
@@ -92,13 +92,13 @@ class ReplayStore:
         self._reserve(self.length + 1)
         self._tail[:, self.length % self.chunk] = frames
         now = self._records[:, self.length]
-        now["first"], now["ending"], now["cutoff"] = first, endings, cutoffs
+        now["first"], now["terminated"], now["truncated"] = first, terminations, truncations
         now["reward"], now["action"] = rewards, actions
         self.length += 1
 
     def read_frames(self, stream: int, start: int, out: UInt8[np.ndarray, "T H W C"]) -> None:
         """Copy consecutive frames of a stream into an array, as many as it has room for."""
-        if not (0 <= stream < self.streams and 0 <= start <= self.length - len(out)):
+        if not (0 <= stream < self.num_envs and 0 <= start <= self.length - len(out)):
             raise IndexError(f"stream {stream} has no {len(out)} steps from {start} on")
         done = 0
         while done < len(out):
@@ -111,7 +111,7 @@ class ReplayStore:
         """Write to disk what is not there yet, and wait for it."""
         chunk = self._last_chunk
         begin = chunk * self.chunk
-        for stream in range(self.streams):
+        for stream in range(self.num_envs):
             self._write("frames", stream, chunk, self._tail[stream, : self.length - begin])
             self._write("steps", stream, chunk, self._records[stream, begin : self.length])
 
@@ -155,7 +155,7 @@ class ReplayStore:
         shape = self.frame_shape
         return {
             "format": FORMAT,
-            "streams": self.streams,
+            "num_envs": self.num_envs,
             "chunk": self.chunk,
             "frame": [shape.height, shape.width, shape.channels],
             "action": [
@@ -198,7 +198,7 @@ class ReplayStore:
     def _load_all(self, length: int) -> None:
         self.length = length
         self._reserve(length)
-        for stream in range(self.streams):
+        for stream in range(self.num_envs):
             self._load(stream)
 
     def _load(self, stream: int) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tokenworlds.training.progress import Phase
+from tokenworlds.core.progress import Phase
 from tokenworlds.training.rounds import updating
 
 

@@ -19,18 +19,18 @@ from tokenworlds.core.errors import UserError
 from tokenworlds.core.precision import best_precision, lack_of_bfloat16
 from tokenworlds.envs.rendering import VARIABLE
 from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.runs.folder import RunFolder
+from tokenworlds.runs.machine import processor
+from tokenworlds.runs.recipe import Recipe
+from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training.loop import Loop
-from tokenworlds.training.machine import processor
-from tokenworlds.training.recipe import Recipe
-from tokenworlds.training.run_folder import RunFolder
-from tokenworlds.training.spec import RunSpec
 
 GIB = 2**30
 ENOUGH = 2 * GIB
 """Free memory and disk space that the smallest size asks for, with room to spare."""
 TINY: Mapping[str, Any] = {
     "steps": 48,
-    "streams": 2,
+    "num_envs": 2,
     "learning.world.batch": 2,
     "learning.world.length": 4,
     "learning.behaviour.batch": 4,

@@ -11,7 +11,9 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from tokenworlds.core.precision import Precision, computing
+from tokenworlds.agent import Agent
+from tokenworlds.core.precision import computing
+from tokenworlds.core.progress import Phase, Progress
 from tokenworlds.core.seeding import (
     global_states,
     insist_on_determinism,
@@ -20,37 +22,22 @@ from tokenworlds.core.seeding import (
     seed_everything,
     torch_generator,
 )
-from tokenworlds.core.types import ActionSpace, FrameShape, Segment
+from tokenworlds.core.types import Segment
 from tokenworlds.envs.vector import Finished, VectorEnv
-from tokenworlds.evaluation.player import Player
 from tokenworlds.replay.segments import Windows, gather
 from tokenworlds.replay.store import ReplayStore
-from tokenworlds.training.checkpoint import Checkpoint
+from tokenworlds.runs.checkpoint import Checkpoint
+from tokenworlds.runs.recipe import Recipe
+from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training.collector import Collector
 from tokenworlds.training.compilation import OF_BEHAVIOURS, OF_WORLDS, Compiler
-from tokenworlds.training.known_codes import Coding, KnownCodes
 from tokenworlds.training.learner import Context, Learner
-from tokenworlds.training.recipe import Recipe
-from tokenworlds.training.schedule import Phase, Progress
-from tokenworlds.training.spec import RunSpec
+from tokenworlds.training.token_cache import Coding, KnownCodes
 
 CODES = "codes"
 """The set of a checkpoint that holds what is known of them."""
 OPTIMISER = "optimiser_"
 """How the sets of a checkpoint begin that optimisers are restored from."""
-
-
-def build_player(
-    recipe: Recipe,
-    frame_shape: FrameShape,
-    action_space: ActionSpace,
-    precision: Precision = "float32",
-) -> Player:
-    """World and behaviour with fresh weights."""
-    facts = {"frame_shape": frame_shape, "action_space": action_space}
-    world = recipe.world.build(**facts)
-    behaviour = recipe.behaviour.build(feature_shape=world.feature_shape, **facts)
-    return Player(world, behaviour, action_space, precision).eval()
 
 
 def progress_of(checkpoint: Checkpoint) -> Progress:
@@ -74,36 +61,36 @@ class Job:
         seed_everything(spec.seed)
         self.spec = spec
         self.progress = Progress()
-        streams = spec.recipe.streams
-        self.envs = VectorEnv(spec.env, streams=streams, seed=spec.seed)
+        num_envs = spec.recipe.num_envs
+        self.envs = VectorEnv(spec.env, num_envs=num_envs, seed=spec.seed)
         facts = {"frame_shape": self.envs.frame_shape, "action_space": self.envs.action_space}
-        self.player = build_player(spec.recipe, **facts, precision=spec.precision).to(spec.device)
-        self.replay = ReplayStore(folder / "replay", streams=streams, **facts)
+        self.agent = Agent.build(spec.recipe, **facts, precision=spec.precision).to(spec.device)
+        self.replay = ReplayStore(folder / "replay", num_envs=num_envs, **facts)
         self.generators = {
             name: torch_generator(spec.seed, name, device=spec.device) for name in ("act", "dream")
         }
         self.rng = numpy_generator(spec.seed, "replay")
         self.collector = Collector(
-            self.envs, self.replay, self.player, self.generators["act"], spec.recipe.collection
+            self.envs, self.replay, self.agent, self.generators["act"], spec.recipe.collection
         )
         self._add_learners(spec.recipe, self._context(tell))
-        world = self.player.world
-        self.codes = KnownCodes(world, self.player.device) if isinstance(world, Coding) else None
+        world = self.agent.world
+        self.codes = KnownCodes(world, self.agent.device) if isinstance(world, Coding) else None
 
     def _context(self, tell: Callable[[str], None]) -> Context:
         """What a lesson is worked out in: the run's precision, and a compiler if one is wanted."""
-        player, precision = self.player, self.spec.precision
+        agent, precision = self.agent, self.spec.precision
         if not self.spec.compiled:
-            return partial(computing, player.device, precision)
-        compiler = Compiler(player.device, tell)
-        compiler.compile_methods(player.world, OF_WORLDS)
-        compiler.compile_methods(player.behaviour, OF_BEHAVIOURS)
+            return partial(computing, agent.device, precision)
+        compiler = Compiler(agent.device, tell)
+        compiler.compile_methods(agent.world, OF_WORLDS)
+        compiler.compile_methods(agent.behaviour, OF_BEHAVIOURS)
         return partial(compiler.working, precision)
 
     def _add_learners(self, recipe: Recipe, context: Context) -> None:
         batches = {name: learning.batch for name, learning in recipe.learning.items()}
         self.sampler = recipe.sampler.build(batches=batches)
-        parts = self.player.parts(self.generators["dream"])
+        parts = self.agent.parts(self.generators["dream"])
         self.learners = {
             name: Learner(name, learning, parts[name], context)
             for name, learning in recipe.learning.items()
@@ -140,7 +127,7 @@ class Job:
         if learner == self.codes.world.coder:
             self.codes.forget()
             return segment
-        with computing(self.player.device, self.spec.precision):
+        with computing(self.agent.device, self.spec.precision):
             return self.codes.complete(segment, starts)
 
     def checkpoint(self, **more: Any) -> Checkpoint:
@@ -148,9 +135,9 @@ class Job:
         carry, collector = self.collector.state()
         generators = {name: g.get_state() for name, g in self.generators.items()}
         tensors: dict[str, Mapping[str, Tensor]] = {
-            "weights": self.player.state_dict(),
+            "weights": self.agent.state_dict(),
             "carry": carry,
-            "generators": {**generators, **global_states(self.player.device)},
+            "generators": {**generators, **global_states(self.agent.device)},
             "sampler": {k: torch.from_numpy(v) for k, v in self.sampler.state().items()},
         }
         if self.codes is not None:
@@ -171,7 +158,7 @@ class Job:
         """Go back to a checkpoint; returns what had to be told about environments."""
         tensors, state = checkpoint.tensors, checkpoint.state
         self.replay.restore(state["replay"])
-        self.player.load_state_dict(dict(tensors["weights"]))
+        self.agent.load_state_dict(dict(tensors["weights"]))
         for name, learner in self.learners.items():
             learner.optimiser.restore(tensors[f"{OPTIMISER}{name}"])
         self.sampler.restore({k: v.numpy() for k, v in tensors["sampler"].items()})
@@ -182,7 +169,7 @@ class Job:
         self.rng.bit_generator.state = state["rng"]
         for name, generator in self.generators.items():
             generator.set_state(tensors["generators"][name])
-        restore_global_states(tensors["generators"], self.player.device)
+        restore_global_states(tensors["generators"], self.agent.device)
         return told
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tokenworlds.core.types import Losses, Part, Segment, weigh
-from tokenworlds.training.recipe import Learning
+from tokenworlds.runs.recipe import Learning
 
 Context = Callable[[], AbstractContextManager[Any]]
 

@@ -9,17 +9,17 @@ from typing import Any, Protocol, runtime_checkable
 from torch import Tensor
 
 from tokenworlds.core.clocks import Every
+from tokenworlds.core.progress import Phase, Progress
 from tokenworlds.envs.atari import PROTOCOLS as ATARI_PROTOCOLS
 from tokenworlds.envs.spec import EnvSpec
 from tokenworlds.evaluation.episodes import Episode, EvaluationStopped, evaluate
+from tokenworlds.runs.folder import RunFolder
+from tokenworlds.runs.metrics import Average, MetricsFile
+from tokenworlds.runs.recipe import build_schedule
+from tokenworlds.runs.spec import RunSpec
+from tokenworlds.training.evaluation import games_seed
 from tokenworlds.training.job import Job
-from tokenworlds.training.judgement import games_seed
-from tokenworlds.training.metrics import Average, MetricsFile
-from tokenworlds.training.pace import EPISODES, Pace
-from tokenworlds.training.recipe import build_schedule
-from tokenworlds.training.run_folder import RunFolder
-from tokenworlds.training.schedule import Phase, Progress
-from tokenworlds.training.spec import RunSpec
+from tokenworlds.training.throughput import EPISODES, Pace
 
 
 @runtime_checkable
@@ -118,7 +118,7 @@ class Loop:
             self._update(name, count)
 
     def _collect(self, phase: Phase) -> None:
-        steps = phase.collect * self.spec.recipe.streams
+        steps = phase.collect * self.spec.recipe.num_envs
         # Random play says nothing of how long it takes to act.
         with nullcontext() if phase.random else self.pace.measure("agent_steps", steps):
             finished = self.job.collect(phase)
@@ -172,7 +172,7 @@ class Loop:
     @property
     def _dreamed(self) -> int:
         """Imagined steps of one update of the behaviour."""
-        return self.spec.recipe.learning["behaviour"].batch * self.job.player.behaviour.horizon
+        return self.spec.recipe.learning["behaviour"].batch * self.job.agent.behaviour.horizon
 
     def units(self) -> dict[str, int]:
         """How far the run is, in every unit that papers count in."""
@@ -196,7 +196,7 @@ class Loop:
     ) -> list[Episode]:
         """Play episodes; the games hang on the run's seed and on how far it is."""
         return evaluate(
-            self.job.player,
+            self.job.agent,
             self.spec.env,
             episodes=episodes,
             seed=games_seed(self.spec.seed, self.steps),

@@ -1,17 +1,17 @@
 """The report of a run that stands in its folder: what was found out about it, gathered."""
 
+from tokenworlds.agent import Agent
 from tokenworlds.core.errors import Dreamless
 from tokenworlds.core.seeding import numpy_generator, torch_generator
 from tokenworlds.envs.catalogue import best_return
 from tokenworlds.evaluation.dream_rows import DreamRows, choose_segment, dream_rows
-from tokenworlds.evaluation.player import Player
 from tokenworlds.evaluation.report import Report, RunFacts, write_report
 from tokenworlds.evaluation.results import FILE, read_result
 from tokenworlds.replay.store import DamagedReplay, ReplayStore
-from tokenworlds.training.judgement import Trained
-from tokenworlds.training.metrics import read_metrics
-from tokenworlds.training.run_folder import RunFolder
-from tokenworlds.training.spec import RunSpec
+from tokenworlds.runs.folder import RunFolder
+from tokenworlds.runs.metrics import read_metrics
+from tokenworlds.runs.spec import RunSpec
+from tokenworlds.training.evaluation import Trained
 
 ROWS = 2
 STEPS = 14
@@ -19,7 +19,7 @@ SEEN = 2
 """Frames that a dream is shown, or as many as its world reads as one."""
 
 
-def report(folder: RunFolder, spec: RunSpec, player: Player, replay: ReplayStore | None) -> Report:
+def report(folder: RunFolder, spec: RunSpec, agent: Agent, replay: ReplayStore | None) -> Report:
     """Write the page and its pictures; without replay, or a model, there is no dream to show."""
     env = spec.env
     return write_report(
@@ -36,20 +36,20 @@ def report(folder: RunFolder, spec: RunSpec, player: Player, replay: ReplayStore
         events=read_metrics(folder.path),
         result=read_result(folder.path / FILE),
         best=best_return(env.name),
-        dream=None if replay is None else dream_if_any(player, replay, spec.seed),
+        dream=None if replay is None else dream_if_any(agent, replay, spec.seed),
     )
 
 
-def dream_if_any(player: Player, replay: ReplayStore, seed: int) -> DreamRows | None:
+def dream_if_any(agent: Agent, replay: ReplayStore, seed: int) -> DreamRows | None:
     """What the world dreams of the latest steps; None if it does not dream at all."""
     try:
-        return dream(player, replay, seed)
+        return dream(agent, replay, seed)
     except Dreamless:
         return None
 
 
 def dream(
-    player: Player,
+    agent: Agent,
     replay: ReplayStore,
     seed: int,
     *,
@@ -60,14 +60,14 @@ def dream(
 
     A horizon that is asked for must fit into replay.
     """
-    seen = max(SEEN, getattr(player.world, "frames", 1))
+    seen = max(SEEN, getattr(agent.world, "frames", 1))
     length = min(STEPS, replay.length) if horizon is None else seen + horizon
     if length <= seen:
         return None
     rng = numpy_generator(seed, "report")
     segment = choose_segment(replay, count=count, length=length, generator=rng)
-    generator = torch_generator(seed, "report", device=str(player.device))
-    return dream_rows(player, segment, horizon=length - seen, generator=generator)
+    generator = torch_generator(seed, "report", device=str(agent.device))
+    return dream_rows(agent, segment, horizon=length - seen, generator=generator)
 
 
 def reopen_replay(folder: RunFolder, trained: Trained) -> ReplayStore | None:
@@ -82,9 +82,9 @@ def look_back(folder: RunFolder, trained: Trained) -> ReplayStore:
     """The replay that a checkpoint goes with; the run may go on writing to it meanwhile."""
     store = ReplayStore(
         folder.path / "replay",
-        frame_shape=trained.frame_shape,
-        action_space=trained.player.action_space,
-        streams=trained.replay["layout"]["streams"],
+        frame_shape=trained.agent.frame_shape,
+        action_space=trained.agent.action_space,
+        num_envs=trained.replay["layout"]["num_envs"],
     )
     store.look_back(trained.replay)
     return store

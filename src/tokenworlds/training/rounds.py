@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tokenworlds.training.progress import Phase, Progress
+from tokenworlds.core.progress import Phase, Progress
 
 PIECE = 10
 """Steps of every stream, or updates, in one phase of a round: a stop waits for no more."""
@@ -99,6 +99,6 @@ def pieces(count: int) -> Iterator[int]:
         yield min(PIECE, count - begin)
 
 
-def round_up(steps: int, streams: int) -> int:
-    """The least number of steps, as many as these, that all streams have an equal share in."""
-    return -(-steps // streams) * streams
+def round_up(steps: int, num_envs: int) -> int:
+    """The least number of steps, as many as these, that all environments have an equal share in."""
+    return -(-steps // num_envs) * num_envs

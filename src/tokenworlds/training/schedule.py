@@ -7,40 +7,13 @@ SimPLe (Kaiser et al., 2020) with the numbers of Smaller World Models (Robine et
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
-from typing import Protocol, runtime_checkable
 
 from tokenworlds.core.clocks import Ratio
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import unknown
+from tokenworlds.core.progress import Phase, Progress
 from tokenworlds.training.alternation import Alternation
-from tokenworlds.training.progress import Phase, Progress
 from tokenworlds.training.rounds import Blocks, Rounds, collecting, round_up, updating
-
-__all__ = ["Epochs", "Interleaved", "Iterations", "Phase", "Progress", "Schedule"]
-
-
-@runtime_checkable
-class Schedule(Protocol):
-    """The way of a run, built with two facts: its `streams`, and `total`, its agent steps.
-
-    Whatever it says is a function of the progress of the run.
-    """
-
-    @property
-    def goal(self) -> Progress:
-        """The progress of a run that is over."""
-        ...
-
-    def phases(self, progress: Progress) -> Iterator[Phase]:
-        """Phases until the goal; begun anew from a later progress they go on where that was."""
-        ...
-
-    def age(self, progress: Progress) -> int:
-        """How old a run is, in agent steps: what all that is done every so many steps goes by.
-
-        It may go on where no steps are collected any more.
-        """
-        ...
 
 
 class Interleaved(Component):
@@ -53,10 +26,10 @@ class Interleaved(Component):
         warm_up: int = 1032
         updates: Mapping[str, float] = field(default_factory=dict)
 
-    def __init__(self, config: Config, *, streams: int, total: int) -> None:
+    def __init__(self, config: Config, *, num_envs: int, total: int) -> None:
         self.config = config
-        self.streams = streams
-        self.steps = round_up(total, streams)
+        self.num_envs = num_envs
+        self.steps = round_up(total, num_envs)
 
     @property
     def goal(self) -> Progress:
@@ -64,14 +37,14 @@ class Interleaved(Component):
         return Progress(self.steps, self._due(self.steps, {}))
 
     def phases(self, progress: Progress) -> Iterator[Phase]:
-        """The warm-up as one phase, then one phase for each step of the streams."""
+        """The warm-up as one phase, then one phase for each step of the environments."""
         steps, done = progress.steps, dict(progress.updates)
-        warm = min(round_up(self.config.warm_up, self.streams), self.steps)
+        warm = min(round_up(self.config.warm_up, self.num_envs), self.steps)
         if steps < warm:
-            yield Phase((warm - steps) // self.streams, {}, random=True)
+            yield Phase((warm - steps) // self.num_envs, {}, random=True)
             steps = warm
         while steps < self.steps:
-            steps += self.streams
+            steps += self.num_envs
             due = self._due(steps, done)
             done = {name: done.get(name, 0) + count for name, count in due.items()}
             yield Phase(1, due)
@@ -89,11 +62,11 @@ class Interleaved(Component):
 
 
 class Epochs(Rounds, Component):
-    """Steps of all streams, then the updates of one learner after the other, over and over."""
+    """Steps of all environments, then the updates of one learner after the other, over and over."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Epochs"]):
-        """Choices: `steps` of all streams together and `updates` of each learner, in their order.
+        """`steps` of all environments together and `updates` of each learner, in their order.
 
         The first epoch may have another number of steps (0 is the same), and random play. When
         all steps of the run are collected, `final_epochs` without any follow. A learner may wait
@@ -117,16 +90,16 @@ class Epochs(Rounds, Component):
                 if name not in self.updates:
                     raise unknown("learner of the epochs", name, self.updates)
 
-    def __init__(self, config: Config, *, streams: int, total: int) -> None:
+    def __init__(self, config: Config, *, num_envs: int, total: int) -> None:
         self.config = config
-        self.streams = streams
+        self.num_envs = num_envs
         self.blocks = Blocks(config.steps, config.first_steps, total)
         self.rounds = self.blocks.count + config.final_epochs
 
     def end(self, rounds: int) -> Progress:
         """All steps up to the end of an epoch, and all updates."""
         updates = {name: self._updates(name, rounds) for name in self.config.updates}
-        return Progress(round_up(self.blocks.end(rounds), self.streams), updates)
+        return Progress(round_up(self.blocks.end(rounds), self.num_envs), updates)
 
     def ended(self, rounds: int) -> int:
         """The steps themselves; an epoch without any counts like the others."""
@@ -137,7 +110,7 @@ class Epochs(Rounds, Component):
         """Collecting, then one learner after the other."""
         left = progress.left(self.end(done + 1))
         random = self.config.random_first and done == 0
-        yield from collecting(left.steps // self.streams, random)
+        yield from collecting(left.steps // self.num_envs, random)
         for name, due in left.updates.items():
             yield from updating(name, due)
 
@@ -181,9 +154,9 @@ class Iterations(Rounds, Component):
             if not (self.epochs and self.intervals and self.batches):
                 raise ValueError(f"{self} is no plan: an iteration needs a number of each")
 
-    def __init__(self, config: Config, *, streams: int, total: int) -> None:
+    def __init__(self, config: Config, *, num_envs: int, total: int) -> None:
         self.config = config
-        self.streams = streams
+        self.num_envs = num_envs
         self.blocks = Blocks(config.steps, config.first_steps, total)
         self.rounds = self.blocks.count
         self.alternations = list(self._alternations())
@@ -203,7 +176,7 @@ class Iterations(Rounds, Component):
         """Collecting, the warm-up of the tokenizer, its alternation with the world, behaviour."""
         left, begin = progress.left(self.end(done + 1)), self.end(done).updates
         alternation = self.alternations[done]
-        yield from collecting(left.steps // self.streams, random=done == 0)
+        yield from collecting(left.steps // self.num_envs, random=done == 0)
         yield from updating("tokenizer", left.updates["tokenizer"] - alternation.turns)
         turns = max(alternation.turns - left.updates["tokenizer"], 0)
         yield from alternation.phases(turns, progress.updates.get("world", 0) - begin["world"])
@@ -233,7 +206,7 @@ class Iterations(Rounds, Component):
             "behaviour": at(self.config.batches, done),
         }
         updates = {name: begin.updates[name] + count for name, count in due.items()}
-        return Progress(round_up(self.blocks.end(done + 1), self.streams), updates)
+        return Progress(round_up(self.blocks.end(done + 1), self.num_envs), updates)
 
 
 def at(numbers: Sequence[int], place: int) -> int:

@@ -29,7 +29,7 @@ from tokenworlds.core.types import (
     once,
     to_frames,
 )
-from tokenworlds.heads.two_class_ending import TwoClassEnding
+from tokenworlds.heads.two_class_termination import TwoClassTermination
 from tokenworlds.heads.two_hot_reward import TwoHotReward
 from tokenworlds.nets.residual import FrameEncoder
 from tokenworlds.tokenizers.delta import Delta
@@ -69,7 +69,7 @@ class DeltaIris(nn.Module, Component):
         sequence: ConfigOf[SequenceModel[Any]]
         image: FrameEncoder.Config
         reward: ConfigOf[Head] = field(default_factory=TwoHotReward.Config)
-        ending: ConfigOf[Head] = field(default_factory=TwoClassEnding.Config)
+        termination: ConfigOf[Head] = field(default_factory=TwoClassTermination.Config)
         draws_reward: bool = False
         context: int = 5
         with_image_tokens: bool = True
@@ -88,7 +88,7 @@ class DeltaIris(nn.Module, Component):
             every_frame=config.with_image_tokens,
             sequence=config.sequence,
             reward=config.reward,
-            ending=config.ending,
+            termination=config.termination,
             draws_reward=config.draws_reward,
             tokens=self.tokens,
             vocabulary=self.tokenizer.vocabulary,
@@ -210,7 +210,7 @@ class DeltaIris(nn.Module, Component):
         opens = torch.zeros_like(carry.opens)
         carry = DeltaIrisCarry(dreamt.sequence, dreamt.index[:, -1:], frame, opens)
         view = self.view(carry)
-        return carry, Dream(view.describe, dreamt.reward, dreamt.ending, view.decode)
+        return carry, Dream(view.describe, dreamt.reward, dreamt.terminated, view.decode)
 
     def _unread(self, carry: DeltaIrisCarry) -> Float[Tensor, "B n D"]:
         """What the sequence model has not read yet, up to the I-token of the frame."""

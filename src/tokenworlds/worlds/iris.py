@@ -27,7 +27,7 @@ from tokenworlds.core.types import (
     to_frames,
 )
 from tokenworlds.heads.sign_reward import SignReward
-from tokenworlds.heads.two_class_ending import TwoClassEnding
+from tokenworlds.heads.two_class_termination import TwoClassTermination
 from tokenworlds.worlds.glimpses import Glimpses, openings
 from tokenworlds.worlds.tokens import Dynamics, TokenView
 
@@ -57,7 +57,7 @@ class Iris(nn.Module, Component):
         tokenizer: ConfigOf[Tokenizer]
         sequence: ConfigOf[SequenceModel[Any]]
         reward: ConfigOf[Head] = field(default_factory=SignReward.Config)
-        ending: ConfigOf[Head] = field(default_factory=TwoClassEnding.Config)
+        termination: ConfigOf[Head] = field(default_factory=TwoClassTermination.Config)
         draws_reward: bool = True
         context: int = 0
 
@@ -72,7 +72,7 @@ class Iris(nn.Module, Component):
         self.dynamics = Dynamics(
             sequence=config.sequence,
             reward=config.reward,
-            ending=config.ending,
+            termination=config.termination,
             draws_reward=config.draws_reward,
             tokens=self.tokens,
             vocabulary=self.tokenizer.vocabulary,
@@ -186,7 +186,7 @@ class Iris(nn.Module, Component):
         dreamt = self.dynamics.unroll(x, carry.sequence, generator)
         carry = IrisCarry(dreamt.sequence, dreamt.index[:, -1:], dreamt.index)
         view = self.view(carry)
-        return carry, Dream(view.describe, dreamt.reward, dreamt.ending, view.decode)
+        return carry, Dream(view.describe, dreamt.reward, dreamt.terminated, view.decode)
 
     def _settle(self, carry: IrisCarry | Glimpses) -> IrisCarry:
         return self._begin(carry, None) if isinstance(carry, Glimpses) else carry

@@ -29,8 +29,8 @@ from tokenworlds.core.types import (
     once,
     to_frames,
 )
-from tokenworlds.heads.ending import Ending
 from tokenworlds.heads.reward import Reward
+from tokenworlds.heads.termination import Termination
 from tokenworlds.mixers.projection import Projection
 from tokenworlds.worlds.outcomes import outcome_losses
 from tokenworlds.worlds.recent import Recent
@@ -84,7 +84,7 @@ class Latent(nn.Module, Component):
         prior: ConfigOf[Prior]
         mixer: ConfigOf[StateMixer] = field(default_factory=Projection.Config)
         reward: Reward.Config = field(default_factory=Reward.Config)
-        ending: Ending.Config = field(default_factory=Ending.Config)
+        termination: Termination.Config = field(default_factory=Termination.Config)
         memory: int = 16
         acts_on: Literal["encoding", "prediction"] = "encoding"
         detach: bool = False
@@ -104,7 +104,7 @@ class Latent(nn.Module, Component):
         self.mixer = config.mixer.build(actions=action_space.size, width=width, **sizes)
         self.prior = config.prior.build(width=width, **sizes)
         self.reward = config.reward.build(width=width)
-        self.ending = config.ending.build(width=width)
+        self.termination = config.termination.build(width=width)
         self.feature_shape: tuple[int, ...] = (sizes["tokens"] * sizes["vocabulary"] + width,)
 
     def parts(self) -> dict[str, Part]:
@@ -121,7 +121,7 @@ class Latent(nn.Module, Component):
         return (
             self.tokenizer.losses(frames, codes, segment.mask)
             | self.prior.losses(history[:, :-1], foreseen, same_episode)
-            | outcome_losses(self.reward, self.ending, history, segment)
+            | outcome_losses(self.reward, self.termination, history, segment)
         )
 
     def _read(self, codes: Codes, segment: Segment) -> Float[Tensor, "B T D"]:
@@ -210,8 +210,8 @@ class Latent(nn.Module, Component):
         index = self.prior.sample(carry.history, generator)
         carry = replace(carry, index=index, shown=None, first=torch.zeros_like(carry.first))
         view = self.view(carry)
-        reward, ending = self.reward(carry.history).mean, self.ending(carry.history).mean
-        return carry, Dream(view.coded.dense, reward, ending, view.decode, view.coded)
+        reward, terminated = self.reward(carry.history).mean, self.termination(carry.history).mean
+        return carry, Dream(view.coded.dense, reward, terminated, view.decode, view.coded)
 
     def view(self, carry: LatentCarry) -> LatentView:
         """The codes and the history."""

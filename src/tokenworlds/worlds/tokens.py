@@ -48,7 +48,7 @@ class Imagined:
     """
 
     reward: Float[Tensor, " B"]
-    ending: Float[Tensor, " B"]
+    terminated: Float[Tensor, " B"]
     index: Int[Tensor, "B K"]
     sequence: Carry
 
@@ -73,7 +73,7 @@ class Dynamics(nn.Module):
         *,
         sequence: ConfigOf[SequenceModel[Any]],
         reward: ConfigOf[Head],
-        ending: ConfigOf[Head],
+        termination: ConfigOf[Head],
         draws_reward: bool,
         tokens: int,
         vocabulary: int,
@@ -87,7 +87,7 @@ class Dynamics(nn.Module):
         self.token = small_normal(nn.Embedding(vocabulary, width))
         self.next_token = Readout(width, vocabulary)
         self.reward = reward.build(width=width)
-        self.ending = ending.build(width=width)
+        self.termination = termination.build(width=width)
 
     def read(
         self, x: Float[Tensor, "B T n D"], opens: Bool[Tensor, "B T"]
@@ -157,13 +157,13 @@ class Dynamics(nn.Module):
         """Take in tokens that end with an action, and go on to the last token but one."""
         hidden, carry = self.extend(x, carry)
         last = hidden[:, -1]
-        reward, ending = self.reward(last), self.ending(last).sample(generator)
+        reward, terminated = self.reward(last), self.termination(last).sample(generator)
         drawn = reward.sample(generator) if self.draws_reward else reward.mean
         index = [self._draw(last, generator, at_random)]
         while len(index) < self.tokens:
             last, carry = self.sequence.step(self.token(index[-1]), carry)
             index.append(self._draw(last, generator, at_random))
-        return Imagined(drawn, ending.to(last.dtype), torch.stack(index, dim=-1), carry)
+        return Imagined(drawn, terminated.to(last.dtype), torch.stack(index, dim=-1), carry)
 
     def _draw(
         self, hidden: Float[Tensor, "B D"], generator: Generator | None, at_random: bool
@@ -183,4 +183,4 @@ class Dynamics(nn.Module):
 
     def outcomes(self, hidden: Float[Tensor, "B T D"], segment: Segment) -> Losses:
         """Reward and ending of each step, read from the position of its action."""
-        return outcome_losses(self.reward, self.ending, hidden, segment)
+        return outcome_losses(self.reward, self.termination, hidden, segment)

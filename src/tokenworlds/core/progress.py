@@ -15,7 +15,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is: agent steps of all streams, and updates of each learner.
+    """How far a run is: agent steps of all environments, and updates of each learner.
 
     `gradient_steps` are those of all optimisers. An update makes one or many: a goal names none.
     """

@@ -11,11 +11,11 @@ from tokenworlds.nets.blocks import Perceptron, Style
 from tokenworlds.nets.distributions import Bernoulli
 
 
-class Ending(nn.Module, Component):
+class Termination(nn.Module, Component):
     """A small network that reads the state a step led to."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
-    class Config(ConfigOf["Ending"]):
+    class Config(ConfigOf["Termination"]):
         """Choices."""
 
         hidden: tuple[int, ...] = (256,)

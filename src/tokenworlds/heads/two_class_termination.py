@@ -10,11 +10,11 @@ from tokenworlds.nets.distributions import Bernoulli
 from tokenworlds.nets.readout import Readout
 
 
-class TwoClassEnding(nn.Module, Component):
+class TwoClassTermination(nn.Module, Component):
     """A logit for yes and one for no; their difference is all that matters."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
-    class Config(ConfigOf["TwoClassEnding"]):
+    class Config(ConfigOf["TwoClassTermination"]):
         """No choices."""
 
     def __init__(self, config: Config, *, width: int) -> None:

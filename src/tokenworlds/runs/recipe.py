@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tokenworlds.core.config import ConfigOf
-from tokenworlds.core.protocols import Behaviour, World
+from tokenworlds.core.protocols import Behaviour, Schedule, World
 from tokenworlds.nets.optimisers import Optimiser
 from tokenworlds.replay.sampling import Sampler
-from tokenworlds.training.schedule import Schedule
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,7 +62,7 @@ class Housekeeping:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
-    """Every number of a paper. `resolution` is the side of a frame; `streams` play in parallel.
+    """Every number of a paper. `resolution` is the side of a frame; `num_envs` run in parallel.
 
     In `grey`, frames have one channel.
     """
@@ -71,7 +70,7 @@ class Recipe:
     paper: str
     steps: int
     resolution: int
-    streams: int
+    num_envs: int
     world: ConfigOf[World]
     behaviour: ConfigOf[Behaviour]
     learning: Mapping[str, Learning]
@@ -85,7 +84,7 @@ class Recipe:
 
 def build_schedule(recipe: Recipe) -> Schedule:
     """The way of a run of this recipe."""
-    return recipe.schedule.build(streams=recipe.streams, total=recipe.steps)
+    return recipe.schedule.build(num_envs=recipe.num_envs, total=recipe.steps)
 
 
 def insist_on_temperature(temperature: float) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
+from tokenworlds.agent import Agent
 from tokenworlds.core.types import ActionSpace, Dream, FrameShape, Losses, Segment
-from tokenworlds.evaluation.player import Player
 from tokenworlds.recipes.catalogue import load
 
 ACTIONS = ActionSpace(3)
@@ -61,8 +61,8 @@ class CountingWorld(nn.Module):
         self, carry: Tensor, action: Tensor, generator: Generator | None = None
     ) -> tuple[Tensor, Dream]:
         carry = carry + self.gain * action + 1
-        view, ending = self.view(carry), torch.zeros(len(carry))
-        return carry, Dream(view.feature.clone, action.float(), ending, view.frame.clone)
+        view, terminated = self.view(carry), torch.zeros(len(carry))
+        return carry, Dream(view.feature.clone, action.float(), terminated, view.frame.clone)
 
     def view(self, carry: Tensor) -> Level:
         return Level(carry.unsqueeze(-1), carry)
@@ -85,16 +85,17 @@ class Idle(nn.Module):
         raise NotImplementedError
 
 
-def counting_player(gain: int = 10) -> Player:
-    return Player(CountingWorld(gain), Idle(), ACTIONS)
+def counting_agent(gain: int = 10) -> Agent:
+    return Agent(CountingWorld(gain), Idle(), FrameShape(SIDE, SIDE), ACTIONS)
 
 
-def recipe_player(name: str, side: int = SIDE) -> Player:
+def recipe_agent(name: str, side: int = SIDE) -> Agent:
     """A recipe's own world at its smallest, with fresh weights and small frames."""
     torch.manual_seed(0)
     world = load(name, "nano").recipe.world
-    facts = {"frame_shape": FrameShape(side, side), "action_space": ACTIONS}
-    return Player(world.build(**facts), Idle(), ACTIONS).eval()
+    shape = FrameShape(side, side)
+    built = world.build(frame_shape=shape, action_space=ACTIONS)
+    return Agent(built, Idle(), shape, ACTIONS).eval()
 
 
 def counting_segment(
@@ -118,7 +119,7 @@ def counting_segment(
         first=torch.from_numpy(first),
         action=torch.from_numpy(action),
         reward=torch.from_numpy(action.astype(np.float32)),
-        ending=no,
-        cutoff=no,
+        terminated=no,
+        truncated=no,
         mask=~no,
     )

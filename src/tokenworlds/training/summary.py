@@ -4,11 +4,11 @@ from typing import Any, cast
 
 from torch import nn
 
+from tokenworlds.agent import Agent
 from tokenworlds.envs.spec import EnvSpec
-from tokenworlds.training.job import build_player
+from tokenworlds.runs.recipe import Recipe
+from tokenworlds.training.dry_run import telling_what_does_not_fit
 from tokenworlds.training.parameters import discretisation, parameter_tree
-from tokenworlds.training.recipe import Recipe
-from tokenworlds.training.rehearsal import telling_what_does_not_fit
 
 
 def anatomy(recipe: Recipe, env_name: str) -> dict[str, Any]:
@@ -18,13 +18,13 @@ def anatomy(recipe: Recipe, env_name: str) -> dict[str, Any]:
     shape, space = env.frame_shape, env.action_space
     env.close()
     with telling_what_does_not_fit():
-        player = build_player(recipe, shape, space)
-    world = cast(nn.Module, player.world)
+        agent = Agent.build(recipe, shape, space)
+    world = cast(nn.Module, agent.world)
     # Tokens in line are foreseen by the sequence model: there is no prior to count.
     path = {"discretisation": discretisation(world)} if hasattr(world, "prior") else {}
     return {
         "env": spec.name,
         "frame": [shape.height, shape.width, shape.channels],
         "actions": {"size": space.size, "kind": "discrete" if space.discrete else "continuous"},
-        "parameters": {**path, **parameter_tree(player)},
+        "parameters": {**path, **parameter_tree(agent)},
     }

@@ -91,11 +91,11 @@ class KnownCodes:
     ) -> tuple[Int[Tensor, "*shape"], ...]:
         return tuple(torch.tensor(each, device=self.device) for each in (stream, time))
 
-    def _make_room(self, streams: int, steps: int) -> None:
+    def _make_room(self, num_envs: int, steps: int) -> None:
         """For places up to these; replay grows."""
         rows, columns = (
             max(wanted - has, 0)
-            for wanted, has in zip((streams, steps), self._known.shape, strict=True)
+            for wanted, has in zip((num_envs, steps), self._known.shape, strict=True)
         )
         if rows or columns:
             room = (0, 0, 0, columns, 0, rows)

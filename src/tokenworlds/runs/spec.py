@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tokenworlds.core.precision import Precision
 from tokenworlds.envs.spec import EnvSpec
-from tokenworlds.training.recipe import Recipe
+from tokenworlds.runs.recipe import Recipe
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

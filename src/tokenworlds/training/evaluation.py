@@ -4,54 +4,37 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
-from tokenworlds.core.errors import UserError
+from tokenworlds.agent import Agent
+from tokenworlds.core.progress import Progress
 from tokenworlds.core.seeding import derive
-from tokenworlds.core.types import FrameShape
 from tokenworlds.envs.spec import EnvSpec
 from tokenworlds.evaluation.episodes import evaluate, evaluate_random
-from tokenworlds.evaluation.player import Player
 from tokenworlds.evaluation.results import Result, facts_by_name
-from tokenworlds.training.job import build_player, progress_of
-from tokenworlds.training.run_folder import RunFolder
-from tokenworlds.training.schedule import Progress
-from tokenworlds.training.spec import RunSpec
+from tokenworlds.runs.folder import RunFolder
+from tokenworlds.runs.spec import RunSpec
+from tokenworlds.training.job import progress_of
 
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A player as a run's newest whole checkpoint has it, and what that says of replay.
+    """A agent as a run's newest whole checkpoint has it, and what that says of replay.
 
     `told` holds a word on each checkpoint that is damaged.
     """
 
-    player: Player
+    agent: Agent
     progress: Progress
     told: tuple[str, ...]
-    frame_shape: FrameShape
     replay: Mapping[str, Any]
 
 
-def load_player(folder: RunFolder, spec: RunSpec) -> Trained:
-    """The player of a run, without its replay and its optimisers."""
+def load_agent(folder: RunFolder, spec: RunSpec) -> Trained:
+    """The agent of a run, without its replay and its optimisers."""
     found, told = folder.newest()
     if found is None:
-        raise no_checkpoint(folder)
-    torch.set_num_threads(spec.threads)
-    env = spec.env.make(evaluation=True)
-    player = build_player(spec.recipe, env.frame_shape, env.action_space, spec.precision)
-    env.close()
-    player.load_state_dict(dict(found.tensors["weights"]))
-    player = player.to(spec.device)
-    replay = found.state["replay"]
-    return Trained(player, progress_of(found), tuple(told), env.frame_shape, replay)
-
-
-def no_checkpoint(folder: RunFolder) -> UserError:
-    """The error for a run of which there is nothing to go on from."""
-    why = "all are damaged" if folder.has_checkpoints else "none was written yet"
-    return UserError(f"{folder.path} holds no checkpoint that verifies: {why}")
+        raise folder.no_checkpoint()
+    agent = Agent.restore(spec, found.tensors["weights"])
+    return Trained(agent, progress_of(found), tuple(told), found.state["replay"])
 
 
 def games_seed(seed: int, steps: int) -> int:
@@ -60,7 +43,7 @@ def games_seed(seed: int, steps: int) -> int:
 
 
 def judge(
-    player: Player,
+    agent: Agent,
     spec: RunSpec,
     progress: Progress,
     *,
@@ -69,7 +52,7 @@ def judge(
     seed: int | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Result:
-    """Let the player and a random policy play; without another env or seed, those of the run."""
+    """Let the agent and a random policy play; without another env or seed, those of the run."""
     env, seed = env or spec.env, spec.seed if seed is None else seed
     games: dict[str, Any] = {
         "episodes": episodes,
@@ -77,7 +60,7 @@ def judge(
         "should_stop": should_stop,
     }
     temperature = spec.recipe.evaluation.temperature
-    played = evaluate(player, env, temperature=temperature, **games)
+    played = evaluate(agent, env, temperature=temperature, **games)
     random = evaluate_random(env, **games)
     return Result(
         recipe=spec.recipe_name,

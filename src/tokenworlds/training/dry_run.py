@@ -5,15 +5,16 @@ from collections.abc import Iterator
 
 import torch
 
+from tokenworlds.agent import Agent
 from tokenworlds.core.config import ConfigOf
 from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.core.precision import computing
+from tokenworlds.core.progress import Progress
+from tokenworlds.core.protocols import Schedule
 from tokenworlds.core.seeding import global_states, restore_global_states
 from tokenworlds.core.types import FrameShape, Segment
-from tokenworlds.evaluation.player import Player
 from tokenworlds.replay.sampling import Latest
-from tokenworlds.training.recipe import Recipe, build_schedule
-from tokenworlds.training.schedule import Progress, Schedule
+from tokenworlds.runs.recipe import Recipe, build_schedule
 
 LONG_ENOUGH = 12
 """Steps in which all that a learner does with a segment has happened once."""
@@ -35,34 +36,34 @@ def telling_what_does_not_fit() -> Iterator[None]:
         raise UserError(f"the recipe does not fit together: {reason}") from error
 
 
-def rehearse(player: Player, recipe: Recipe, frame_shape: FrameShape) -> None:
+def rehearse(agent: Agent, recipe: Recipe, frame_shape: FrameShape) -> None:
     """Act, and compute the first lesson of each part; changes neither weights nor generators."""
     insist_that_all_learn(recipe)
     insist_that_segments_fit(recipe)
     insist_on_fresh_steps(recipe)
-    before = global_states(player.device)
-    buffers = {name: buffer.clone() for name, buffer in player.named_buffers()}
-    segment = blank_segment(player, frame_shape)
-    generator = torch.Generator(player.device).manual_seed(0)
+    before = global_states(agent.device)
+    buffers = {name: buffer.clone() for name, buffer in agent.named_buffers()}
+    segment = blank_segment(agent, frame_shape)
+    generator = torch.Generator(agent.device).manual_seed(0)
     with torch.no_grad():
-        for name, part in player.parts(generator).items():
+        for name, part in agent.parts(generator).items():
             learning = recipe.learning[name]
             steps = min(learning.length, LONG_ENOUGH)
-            tried = blank_segment(player, frame_shape, steps=steps)
-            with computing(player.device, player.precision):
+            tried = blank_segment(agent, frame_shape, steps=steps)
+            with computing(agent.device, agent.precision):
                 lesson = next(part.lessons(tried))
             lesson.total(learning.scales)
-        act_twice(player, segment, generator)
-        for name, buffer in player.named_buffers():
+        act_twice(agent, segment, generator)
+        for name, buffer in agent.named_buffers():
             buffer.copy_(buffers[name])
-    restore_global_states(before, player.device)
+    restore_global_states(before, agent.device)
 
 
-def act_twice(player: Player, segment: Segment, generator: torch.Generator) -> None:
+def act_twice(agent: Agent, segment: Segment, generator: torch.Generator) -> None:
     """Once without a past, once with one."""
-    carry = player.initial(1)
+    carry = agent.initial(1)
     for _ in range(2):
-        _, carry = player.act(segment.frame[:, 0], segment.first[:, 0], carry, generator)
+        _, carry = agent.act(segment.frame[:, 0], segment.first[:, 0], carry, generator)
 
 
 def insist_that_segments_fit(recipe: Recipe) -> None:
@@ -75,8 +76,8 @@ def insist_that_segments_fit(recipe: Recipe) -> None:
             if length > collected:
                 raise UserError(
                     f"learning.{name}.length={length} does not fit: at its first update each of "
-                    f"the {recipe.streams} streams holds {collected} steps; raise "
-                    f"{earlier(recipe.schedule)}, or lower the length or streams"
+                    f"the {recipe.num_envs} environments holds {collected} steps; raise "
+                    f"{earlier(recipe.schedule)}, or lower the length or environments"
                 )
             waiting.discard(name)
         if not waiting:
@@ -87,10 +88,10 @@ def insist_on_fresh_steps(recipe: Recipe) -> None:
     """Each row of the latest steps is a stream; who learns from real steps must have made them."""
     latest = isinstance(recipe.sampler, Latest.Config)
     for name, learning in recipe.learning.items():
-        if latest and learning.batch != recipe.streams:
+        if latest and learning.batch != recipe.num_envs:
             raise UserError(
                 f"learning.{name}.batch={learning.batch} does not fit sampler=latest with "
-                f"streams={recipe.streams}: it takes one row for each"
+                f"num_envs={recipe.num_envs}: it takes one row for each"
             )
     if getattr(recipe.behaviour, "experience", "dream") != "real":
         return
@@ -119,18 +120,18 @@ def insist_that_all_learn(recipe: Recipe) -> None:
             raise UserError(f"the schedule says nothing of the updates of {name!r}")
 
 
-def blank_segment(player: Player, shape: FrameShape, batch: int = 1, steps: int = 2) -> Segment:
+def blank_segment(agent: Agent, shape: FrameShape, batch: int = 1, steps: int = 2) -> Segment:
     """Steps in which nothing is seen and nothing happens."""
-    lead, device = (batch, steps), player.device
+    lead, device = (batch, steps), agent.device
     nothing = torch.zeros(lead, dtype=torch.bool, device=device)
     return Segment(
         frame=torch.zeros(
             (*lead, shape.height, shape.width, shape.channels), dtype=torch.uint8, device=device
         ),
         first=nothing,
-        action=player.action_space.zeros(*lead, device=device),
+        action=agent.action_space.zeros(*lead, device=device),
         reward=torch.zeros(lead, device=device),
-        ending=nothing,
-        cutoff=nothing,
+        terminated=nothing,
+        truncated=nothing,
         mask=~nothing,
     )

@@ -10,10 +10,10 @@ from typing import Any, Protocol, runtime_checkable
 
 from rich.console import Console
 
-from tokenworlds.training import readable
+from tokenworlds.runs.spec import RunSpec
+from tokenworlds.terminal import formatting
 from tokenworlds.training.loop import Screen
-from tokenworlds.training.pace import EPISODES
-from tokenworlds.training.spec import RunSpec
+from tokenworlds.training.throughput import EPISODES
 
 STOPPING = "stopping after this phase; Ctrl-C again leaves at once"
 
@@ -55,7 +55,7 @@ def open_screen(heading: Heading) -> Iterator[StoppableScreen]:
     if not terminal or not draws_lines(console.encoding):
         yield PlainScreen(heading)
         return
-    from tokenworlds.training.live_screen import LiveScreen
+    from tokenworlds.terminal.live_screen import LiveScreen
 
     with LiveScreen(heading, console) as screen:
         yield screen
@@ -64,7 +64,7 @@ def open_screen(heading: Heading) -> Iterator[StoppableScreen]:
 def draws_lines(encoding: str) -> bool:
     """Whether an output can show more than letters."""
     try:
-        readable.BARS.encode(encoding)
+        formatting.BARS.encode(encoding)
     except (UnicodeEncodeError, LookupError):
         return False
     return True
@@ -88,11 +88,11 @@ class PlainScreen:
     ) -> None:
         """Remembered for the next event."""
         speeds = [
-            f"{name.removesuffix('_updates').replace('_', ' ')} {readable.rate(rate)}/s"
+            f"{name.removesuffix('_updates').replace('_', ' ')} {formatting.rate(rate)}/s"
             for name, rate in rates.items()
             if name != EPISODES
         ]
-        left = [] if seconds_left is None else [f"{readable.duration(seconds_left)} left"]
+        left = [] if seconds_left is None else [f"{formatting.duration(seconds_left)} left"]
         self.speed = "".join(f"  {part}" for part in (", ".join(speeds), *left) if part)
 
     def note(self, text: str) -> None:
@@ -117,10 +117,10 @@ def told(event: Mapping[str, Any]) -> list[str]:
     found = []
     if "evaluation/return" in event:
         episodes = int(event["evaluation/episodes"])
-        mean = readable.value(event["evaluation/return"])
+        mean = formatting.value(event["evaluation/return"])
         found.append(f"evaluation {mean} over {episodes} episodes")
     if "collect/return" in event:
-        found.append(f"return {readable.value(event['collect/return'])}")
+        found.append(f"return {formatting.value(event['collect/return'])}")
     totals = {name: number for name, number in event.items() if name.endswith("/loss/total")}
-    losses = [f"{name.partition('/')[0]} {readable.value(v)}" for name, v in totals.items()]
+    losses = [f"{name.partition('/')[0]} {formatting.value(v)}" for name, v in totals.items()]
     return [*found, *([f"loss: {', '.join(losses)}"] if losses else [])]

@@ -1,4 +1,4 @@
-"""Streams: each plays one game after the other and can say how its running game came about."""
+"""Environments: each plays one game after the other and can say how its running game came about."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -42,8 +42,8 @@ class Outcome:
     """What came of the actions in every stream."""
 
     reward: Float[np.ndarray, " N"]
-    ending: Bool[np.ndarray, " N"]
-    cutoff: Bool[np.ndarray, " N"]
+    terminated: Bool[np.ndarray, " N"]
+    truncated: Bool[np.ndarray, " N"]
     over: Bool[np.ndarray, " N"]
 
 
@@ -77,7 +77,7 @@ class Stream:
         step = self.env.step(action)
         self._actions.append(action.tolist())
         self._score += step.reward
-        self.frame, self.first = step.frame, step.ending or step.cutoff
+        self.frame, self.first = step.frame, step.terminated or step.truncated
         return step
 
     def state(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class Stream:
 
 
 class Streams:
-    """Some of the streams of a vector environment, stepped one after the other."""
+    """Some of the environments of a vector environment, stepped one after the other."""
 
     def __init__(self, spec: EnvSpec, numbers: Sequence[int], seed: int, evaluation: bool) -> None:
         self._streams = [Stream(spec.make(evaluation=evaluation), seed, n) for n in numbers]
@@ -139,8 +139,8 @@ class Streams:
         steps = [step for step, _ in results]
         outcome = Outcome(
             np.array([step.reward for step in steps], np.float32),
-            np.array([step.ending for step in steps]),
-            np.array([step.cutoff for step in steps]),
+            np.array([step.terminated for step in steps]),
+            np.array([step.truncated for step in steps]),
             np.array([step.over for step in steps]),
         )
         return outcome, self.look(), [game for _, game in results if game is not None]

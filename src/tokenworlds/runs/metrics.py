@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from tokenworlds.training.board import Board
+from tokenworlds.runs.tensorboard import Board
 
 
 class Average:

@@ -11,8 +11,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tokenworlds.training import readable
-from tokenworlds.training.screen import STOPPING, Heading
+from tokenworlds.terminal import formatting
+from tokenworlds.terminal.screen import STOPPING, Heading
 
 NOTES = 2
 NARROW = 72
@@ -105,7 +105,7 @@ class LiveScreen:
     def _title(self) -> RenderableType:
         top = self.heading
         run = Text.assemble((top.recipe, "bold cyan"), f" {top.size} on ", (top.env, "bold"))
-        clock = readable.duration(time.monotonic() - self._began)
+        clock = formatting.duration(time.monotonic() - self._began)
         return ends(run.append(f", seed {top.seed}"), Text(clock, style="dim"))
 
     def _progress(self, width: int) -> RenderableType:
@@ -123,13 +123,13 @@ class LiveScreen:
         if self._left is None:
             return "warming up"
         told, seconds = self._left
-        return f"{readable.duration(seconds - (time.monotonic() - told))} left"
+        return f"{formatting.duration(seconds - (time.monotonic() - told))} left"
 
     def _returns(self, values: Mapping[str, list[float]], width: int) -> RenderableType:
         curves = {name: values.get(key, []) for name, key in RETURNS.items()}
         best = self.heading.best
         return draw_curves(
-            "return", "" if best is None else f"best {readable.value(best)}", curves, width
+            "return", "" if best is None else f"best {formatting.value(best)}", curves, width
         )
 
     def _losses(self, values: Mapping[str, list[float]], width: int, height: int) -> RenderableType:
@@ -150,11 +150,11 @@ class LiveScreen:
 
     def _update_rate(self, learner: str) -> str:
         rate = self._rates.get(f"{learner}_updates")
-        return "" if rate is None else f"{readable.rate(rate)}/s"
+        return "" if rate is None else f"{formatting.rate(rate)}/s"
 
     def _speeds(self) -> str:
         rates = self._rates
-        found = [text.format(readable.rate(rates[k])) for k, text in KINDS.items() if k in rates]
+        found = [text.format(formatting.rate(rates[k])) for k, text in KINDS.items() if k in rates]
         return ", ".join(found)
 
     def _footer(self) -> RenderableType:
@@ -185,8 +185,8 @@ def draw_curves(
     table.add_row(Text(title, style="bold"), Text(beside, style="dim"), "")
     room = max(width - NAME - NUMBER - 3 * GAP, 0)
     for name, values in curves.items():
-        latest = readable.value(values[-1]) if values else "-"
-        table.add_row(Text(name, style="dim"), latest, readable.sparkline(values, room))
+        latest = formatting.value(values[-1]) if values else "-"
+        table.add_row(Text(name, style="dim"), latest, formatting.sparkline(values, room))
     return table
 
 

@@ -8,13 +8,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
 
+from torch import Tensor
+
 from tokenworlds.core.description import from_json, to_json
 from tokenworlds.core.errors import UserError
 from tokenworlds.replay.store import DamagedReplay
-from tokenworlds.training import checkpoint as checkpoints
-from tokenworlds.training.checkpoint import Checkpoint, DamagedCheckpoint
-from tokenworlds.training.machine import describe_machine
-from tokenworlds.training.spec import RunSpec
+from tokenworlds.runs import checkpoint as checkpoints
+from tokenworlds.runs.checkpoint import Checkpoint, DamagedCheckpoint
+from tokenworlds.runs.machine import describe_machine
+from tokenworlds.runs.spec import RunSpec
 
 ASIDE = "damaged-"
 Verify = Callable[[Checkpoint], None]
@@ -112,6 +114,18 @@ class RunFolder:
                 told.append(f"checkpoint {path.name} is damaged and skipped ({error})")
                 self._set_aside(path)
         return None, told
+
+    def newest_weights(self) -> Mapping[str, Tensor]:
+        """The weights of the newest checkpoint that verifies."""
+        found, _ = self.newest()
+        if found is None:
+            raise self.no_checkpoint()
+        return found.tensors["weights"]
+
+    def no_checkpoint(self) -> UserError:
+        """The error for a run without a checkpoint that verifies."""
+        why = "all are damaged" if self.has_checkpoints else "none was written yet"
+        return UserError(f"{self.path} holds no checkpoint that verifies: {why}")
 
     def _set_aside(self, path: Path) -> None:
         """Rename a damaged checkpoint, or it would be counted among the latest that are kept.

@@ -1,0 +1,1 @@
+"""Run folders: recipes, specifications, checkpoints and metrics on disk."""

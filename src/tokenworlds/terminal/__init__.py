@@ -1,0 +1,1 @@
+"""What a run prints while it trains."""
