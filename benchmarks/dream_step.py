@@ -13,12 +13,12 @@ import time
 
 import torch
 
+from tokenworlds.agent import Agent
 from tokenworlds.core.process import prepare_process
 from tokenworlds.core.types import ActionSpace, FrameShape
-from tokenworlds.agent import Agent
 from tokenworlds.recipes.catalogue import load
-from tokenworlds.training.job import build_agent
 from tokenworlds.training.dry_run import blank_segment
+from tokenworlds.training.job import build_agent
 
 RECIPES = ("storm", "git-storm")
 ROUNDS = 9

@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import ActionSpace, Dream, Losses, Segment, masked_mean
 
 
@@ -47,10 +48,17 @@ def test_the_total_is_the_weighted_sum_of_means() -> None:
     assert losses(a=[[1.0, 9.0]], b=[[2.0, 9.0]]).total({"a": 1.0, "b": 0.5}).item() == 2.0
 
 
-@pytest.mark.parametrize("scales", [{"a": 1.0}, {"a": 1.0, "b": 1.0, "c": 1.0}, {}])
-def test_terms_and_scales_must_bear_the_same_names(scales: dict[str, float]) -> None:
-    with pytest.raises(KeyError, match="scales"):
-        losses(a=[[1.0, 1.0]], b=[[1.0, 1.0]]).total(scales)
+def test_a_term_without_an_override_has_its_default_weight_or_one() -> None:
+    mask = torch.ones(1, 1)
+    terms = {"a": torch.ones(1, 1), "b": torch.ones(1, 1), "c": torch.ones(1, 1)}
+    found = Losses(terms, dict.fromkeys(terms, mask), scales={"a": 0.25, "b": 0.5})
+    assert found.weights({"b": 2.0}) == {"a": 0.25, "b": 2.0, "c": 1.0}
+    assert found.total({"b": 2.0}).item() == 3.25
+
+
+def test_an_override_of_a_term_that_no_part_makes_is_an_error() -> None:
+    with pytest.raises(UserError, match="unknown loss term 'rewart'.*did you mean 'reward'"):
+        losses(reward=[[1.0, 1.0]]).total({"rewart": 1.0})
 
 
 def test_losses_join_with_all_they_hold() -> None:

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tokenworlds.core.coded import Coded
+from tokenworlds.core.errors import unknown
 from tokenworlds.core.trees import map_tensors
 
 
@@ -176,17 +177,19 @@ class Recoded:
 class Losses:
     """Named loss terms, unreduced over batch and time, each with the mask of steps that count.
 
-    `after` holds what must follow the optimiser's step (moving averages); computing losses
-    changes nothing but the running statistics of batch norms.
+    `scales` holds the default weight of each term; a term without one has weight 1. `after` holds
+    what must follow the optimiser's step (moving averages). Computing losses changes nothing but
+    the running statistics of batch norms.
     """
 
     terms: Mapping[str, Float[Tensor, "B T"]]
     masks: Mapping[str, Bool[Tensor, "B T"] | Float[Tensor, "B T"]]
     metrics: Mapping[str, Tensor] = field(default_factory=dict)
     after: tuple[Callable[[], None], ...] = ()
+    scales: Mapping[str, float] = field(default_factory=dict)
 
     def __or__(self, other: "Losses") -> "Losses":
-        """Both sets of terms; names must not meet."""
+        """Both sets of terms; a name in both is an error."""
         shared = self.terms.keys() & other.terms.keys()
         if shared:
             raise KeyError(f"loss terms {sorted(shared)} are named twice")
@@ -195,15 +198,24 @@ class Losses:
             {**self.masks, **other.masks},
             {**self.metrics, **other.metrics},
             self.after + other.after,
+            {**self.scales, **other.scales},
         )
 
     def means(self) -> dict[str, Tensor]:
         """Each term averaged over the steps that count."""
         return {name: masked_mean(term, self.masks[name]) for name, term in self.terms.items()}
 
-    def total(self, scales: Mapping[str, float]) -> Tensor:
-        """The weighted sum; raises unless terms and scales have the same names."""
-        return weigh(self.means(), scales)
+    def weights(self, overrides: Mapping[str, float]) -> dict[str, float]:
+        """The weight of each term; an override that names no term is an error."""
+        for name in overrides:
+            if name not in self.terms:
+                raise unknown("loss term", name, self.terms)
+        chosen = {**self.scales, **overrides}
+        return {name: chosen.get(name, 1.0) for name in self.terms}
+
+    def total(self, overrides: Mapping[str, float]) -> Tensor:
+        """The weighted sum of the means."""
+        return weighted_sum(self.means(), self.weights(overrides))
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,11 +238,8 @@ def once(losses: Callable[[Segment], Losses]) -> Callable[[Segment], Iterator[Lo
     return lessons
 
 
-def weigh(means: Mapping[str, Tensor], scales: Mapping[str, float]) -> Tensor:
-    """The weighted sum of named means; raises unless they and the scales have the same names."""
-    if means.keys() != scales.keys():
-        raise KeyError(f"loss terms {sorted(means)} but scales {sorted(scales)}")
-    return sum((scales[name] * mean for name, mean in means.items()), torch.zeros(()))
+def weighted_sum(means: Mapping[str, Tensor], weights: Mapping[str, float]) -> Tensor:
+    return sum((weights[name] * mean for name, mean in means.items()), torch.zeros(()))
 
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:

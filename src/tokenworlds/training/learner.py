@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tokenworlds.core.types import Losses, Part, Segment, weigh
+from tokenworlds.core.types import Losses, Part, Segment, weighted_sum
 from tokenworlds.runs.recipe import Learning
 
 Context = Callable[[], AbstractContextManager[Any]]
@@ -56,7 +56,7 @@ class Learner:
     def _learn(self, losses: Losses) -> dict[str, Tensor]:
         """One step of the optimiser, then of the moving averages."""
         means = losses.means()
-        total = weigh(means, self.learning.scales)
+        total = weighted_sum(means, losses.weights(self.learning.scales))
         try:
             norm = self.optimiser.step(total)
         except FloatingPointError as error:
