@@ -25,10 +25,10 @@ MISTAKES = [
         "unknown field of world 'seqence'",
         "'sequence'?",
     ),
-    (["train", "--set", "num_envs=many"], "environments takes a whole number, not 'many'", ""),
+    (["train", "--set", "num_envs=many"], "num_envs takes a whole number, not 'many'", ""),
     (["train", "--set", "world.sequence=mamba3"], "'mamba3'", "did you mean 'mamba2'?"),
-    (["train", "--set", "num_envs"], "'environments' is no assignment", "write a.b.c=value"),
-    (["train", "--set", "num_envs=0"], "environments takes a whole number of 1 or more, not 0", ""),
+    (["train", "--set", "num_envs"], "'num_envs' is no assignment", "write a.b.c=value"),
+    (["train", "--set", "num_envs=0"], "num_envs takes a whole number of 1 or more, not 0", ""),
     (["train", "--steps", "0"], "--steps: takes a whole number of 1 or more, not '0'", ""),
     (["train", "--steps", "-5"], "--steps: takes a whole number of 1 or more, not '-5'", ""),
     (["train", "--steps", "many"], "--steps: takes a whole number of 1 or more, not 'many'", ""),
@@ -68,7 +68,7 @@ def test_a_mistake_is_named_with_what_was_meant(
         ("world.sequence.heads=3", "heads=3 of Mamba-2 must divide"),
         ("world.tokenizer.strides=[2,2,3]", "the recipe does not fit together"),
         ("world.tokenizer.groups=5", "the recipe does not fit together"),
-        ('learning.world.scales={"reward":1.0}', "scales ['reward']"),
+        ('learning.world.scales={"rewrd":1.0}', "unknown loss term 'rewrd'"),
     ],
 )
 def test_values_that_do_not_fit_together_leave_no_run_behind(

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from tokenworlds.core.progress import Phase, Progress
-from tokenworlds.training.schedule import Epochs, Iterations
+from tokenworlds.training.schedules.epochs import Epochs
+from tokenworlds.training.schedules.iterations import Iterations
 
 SMALL = Epochs.Config(
     steps=30,

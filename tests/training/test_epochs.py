@@ -15,7 +15,8 @@ from tokenworlds.core.description import from_json, override, to_json
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.progress import Phase, Progress
 from tokenworlds.core.protocols import Schedule
-from tokenworlds.training.schedule import Epochs, Interleaved
+from tokenworlds.training.schedules.epochs import Epochs
+from tokenworlds.training.schedules.interleaved import Interleaved
 
 IRIS = Epochs.Config(
     steps=200,
@@ -113,14 +114,14 @@ def test_no_phase_is_long() -> None:
 
 def test_age_goes_by_the_share_of_an_epochs_work_and_on_when_nothing_is_collected() -> None:
     schedule = IRIS.build(num_envs=1, total=100_000)
-    assert schedule.age(schedule.end(500)) == 100_000
-    assert schedule.age(schedule.end(503)) == 100_600
-    assert schedule.age(schedule.goal) == 120_000
+    assert schedule.step(schedule.end(500)) == 100_000
+    assert schedule.step(schedule.end(503)) == 100_600
+    assert schedule.step(schedule.goal) == 120_000
     begin = schedule.end(100)
-    assert schedule.age(begin) == 20_000
+    assert schedule.step(begin) == 20_000
     # Of an epoch's 800 pieces of work, 200 are steps and 50 updates.
     begun = Progress(20_200, {**begin.updates, "tokenizer": begin.updates["tokenizer"] + 50})
-    assert schedule.age(begun) == 20_000 + 200 * 250 // 800
+    assert schedule.step(begun) == 20_000 + 200 * 250 // 800
 
 
 @settings(max_examples=60, deadline=None)
@@ -172,7 +173,7 @@ def test_epochs_are_chosen_by_name() -> None:
     "wrong", [{"steps": 0}, {"first_steps": -1}, {"final_epochs": -1}, {"updates": {"world": -1}}]
 )
 def test_epochs_that_are_none(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="is no plan"):
+    with pytest.raises(ValueError, match="is invalid"):
         Epochs.Config(**wrong)
 
 

@@ -14,9 +14,9 @@ from tokenworlds.core.config import ConfigOf
 from tokenworlds.core.description import from_json, override, to_json
 from tokenworlds.core.progress import Progress
 from tokenworlds.core.protocols import Schedule
-from tokenworlds.training.alternation import Alternation
 from tokenworlds.training.dry_run import earlier
-from tokenworlds.training.schedule import Epochs, Iterations
+from tokenworlds.training.schedules.epochs import Epochs
+from tokenworlds.training.schedules.iterations import Alternation, Iterations
 
 PAPER = Iterations.Config().build(num_envs=1, total=102_400)
 NAMES = ("tokenizer", "world", "behaviour")
@@ -94,8 +94,8 @@ def test_the_tokenizer_has_its_turn_before_every_so_many_updates_of_the_world(
     alternation: Alternation, expected: str
 ) -> None:
     assert told(alternation) == expected
-    assert alternation.turns == expected.count("t")
-    assert alternation.world(alternation.turns) == expected.count("w")
+    assert alternation.tokenizer_updates == expected.count("t")
+    assert alternation.world_updates(alternation.tokenizer_updates) == expected.count("w")
 
 
 def test_the_first_iteration_plays_at_random_and_warms_the_tokenizer_up() -> None:
@@ -137,7 +137,7 @@ def test_what_is_done_every_steps_is_done_when_an_iteration_is_over(
     plan = override(Plan(SMALL_ITERATIONS), words)
     schedule: Any = plan.schedule.build(num_envs=num_envs, total=200)
     places = list(course(schedule.phases(Progress()), num_envs))
-    passed = [p for q, p in pairwise(places) if schedule.age(p) // 30 > schedule.age(q) // 30]
+    passed = [p for q, p in pairwise(places) if schedule.step(p) // 30 > schedule.step(q) // 30]
     assert passed == [schedule.end(done) for done in range(1, schedule.rounds + 1)]
 
 
@@ -207,5 +207,5 @@ def test_more_collected_before_all_else_is_more_first_steps() -> None:
     ],
 )
 def test_iterations_that_are_none(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="is no plan"):
+    with pytest.raises(ValueError, match="is invalid"):
         Iterations.Config(**wrong)

@@ -17,7 +17,7 @@ from tokenworlds.runs.metrics import read_metrics
 from tokenworlds.runs.recipe import Evaluation, Housekeeping, Learning, Recipe
 from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training.loop import Loop
-from tokenworlds.training.schedule import Interleaved
+from tokenworlds.training.schedules.interleaved import Interleaved
 from tokenworlds.training.session import conclude_finished, start
 from tokenworlds.worlds.real import Real
 

@@ -5,7 +5,7 @@ from schedule_courses import SMALL, SMALL_ITERATIONS, course
 
 from tokenworlds.core.progress import Progress
 from tokenworlds.core.protocols import Schedule
-from tokenworlds.training.schedule import Interleaved
+from tokenworlds.training.schedules.interleaved import Interleaved
 
 
 def interleaved(warm_up: int, total: int, num_envs: int, **updates: float) -> Interleaved:
@@ -33,7 +33,7 @@ def test_updates_follow_the_ratio_without_drift(ratio: float, num_envs: int) -> 
 def test_an_interleaved_run_ends_with_its_steps(warm_up: int, total: int) -> None:
     schedule = interleaved(warm_up, total, 4, world=0.3)
     *_, end = course(schedule.phases(Progress()), 4)
-    assert end.steps == -(-total // 4) * 4 == schedule.age(end)
+    assert end.steps == -(-total // 4) * 4 == schedule.step(end)
     assert end.reaches(schedule.goal)
     assert (schedule.goal.steps, schedule.goal.update_count) == (end.steps, end.update_count)
 
@@ -62,7 +62,7 @@ def test_a_schedule_begun_anew_anywhere_goes_on_where_it_was(
 
 @pytest.mark.parametrize(("schedule", "num_envs"), SCHEDULES)
 def test_age_never_goes_back_and_ends_at_its_highest(schedule: Schedule, num_envs: int) -> None:
-    ages = [schedule.age(progress) for progress in course(schedule.phases(Progress()), num_envs)]
+    ages = [schedule.step(progress) for progress in course(schedule.phases(Progress()), num_envs)]
     assert ages[0] == 0
     assert ages == sorted(ages)
-    assert ages[-1] == schedule.age(schedule.goal) > ages[-2]
+    assert ages[-1] == schedule.step(schedule.goal) > ages[-2]

@@ -253,23 +253,30 @@ class Behaviour(Protocol):
 
 @runtime_checkable
 class Schedule(Protocol):
-    """The way of a run, built with two facts: its `environments`, and `total`, its agent steps.
+    """The order of a run's work, built from `num_envs` and `total`, its agent steps.
 
-    Whatever it says is a function of the progress of the run.
+    All members are functions of the run's progress.
     """
 
     @property
     def goal(self) -> Progress:
-        """The progress of a run that is over."""
+        """The progress of a finished run."""
         ...
 
     def phases(self, progress: Progress) -> Iterator[Phase]:
-        """Phases until the goal; begun anew from a later progress they go on where that was."""
+        """The phases from `progress` to the goal."""
         ...
 
-    def age(self, progress: Progress) -> int:
-        """How old a run is, in agent steps: what all that is done every so many steps goes by.
+    def step(self, progress: Progress) -> int:
+        """The step of the run, which times evaluations, logs and checkpoints.
 
-        It may go on where no steps are collected any more.
+        It counts agent steps, and goes on where a run only updates.
         """
         ...
+
+
+@runtime_checkable
+class HasRemark(Protocol):
+    """A part with a sentence that users should read before training; empty if there is none."""
+
+    remark: str

@@ -23,7 +23,7 @@ from tokenworlds.recipes import (
     token_sizes,
 )
 from tokenworlds.runs.recipe import Recipe
-from tokenworlds.training.schedule import Interleaved
+from tokenworlds.training.schedules.interleaved import Interleaved
 from tokenworlds.worlds.delta_iris import DeltaIris
 from tokenworlds.worlds.grid import Grid
 from tokenworlds.worlds.iris import Iris

@@ -20,7 +20,7 @@ from tokenworlds.runs.recipe import Collection, Evaluation, Housekeeping, Learni
 from tokenworlds.sequence.token_transformer import TokenTransformer
 from tokenworlds.tokenizers.attentive_vq import AttentiveVQ
 from tokenworlds.tokenizers.delta import Delta
-from tokenworlds.training.schedule import Epochs
+from tokenworlds.training.schedules.epochs import Epochs
 from tokenworlds.worlds.delta_iris import DeltaIris
 from tokenworlds.worlds.iris import Iris
 

@@ -13,7 +13,7 @@ from tokenworlds.sequence.mamba2 import Mamba2
 from tokenworlds.sequence.post_norm_transformer import PostNormTransformer
 from tokenworlds.tokenizers.categorical import Categorical
 from tokenworlds.tokenizers.vq import VQ
-from tokenworlds.training.schedule import Iterations
+from tokenworlds.training.schedules.iterations import Iterations
 from tokenworlds.worlds.latent import Latent
 
 NANO: Mapping[str, Any] = {

@@ -18,7 +18,8 @@ from tokenworlds.runs.recipe import Collection, Evaluation, Housekeeping, Learni
 from tokenworlds.sequence.convlstm import ConvLSTM
 from tokenworlds.tokenizers.bernoulli_vq import BernoulliVQ
 from tokenworlds.tokenizers.gaussian import Gaussian
-from tokenworlds.training.schedule import Epochs, Iterations
+from tokenworlds.training.schedules.epochs import Epochs
+from tokenworlds.training.schedules.iterations import Iterations
 from tokenworlds.worlds.grid import Grid
 from tokenworlds.worlds.real import Real
 

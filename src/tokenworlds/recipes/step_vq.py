@@ -17,7 +17,7 @@ from tokenworlds.sequence.mamba2 import Mamba2
 from tokenworlds.sequence.transformer import Transformer
 from tokenworlds.tokenizers.categorical import Categorical
 from tokenworlds.tokenizers.vq import VQ
-from tokenworlds.training.schedule import Interleaved
+from tokenworlds.training.schedules.interleaved import Interleaved
 from tokenworlds.worlds.latent import Latent
 
 MAMBA = Mamba2.Config(width=512, layers=4, heads=4, state=16, dropout=0.1)

@@ -20,7 +20,7 @@ from tokenworlds.runs.recipe import Evaluation, Housekeeping, Learning, Recipe
 from tokenworlds.sequence.post_norm_transformer import PostNormTransformer
 from tokenworlds.tokenizers.categorical import Categorical
 from tokenworlds.tokenizers.vq import VQ
-from tokenworlds.training.schedule import Interleaved
+from tokenworlds.training.schedules.interleaved import Interleaved
 from tokenworlds.worlds.latent import Latent
 
 CATEGORIES = Categorical.Config(

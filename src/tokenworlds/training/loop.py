@@ -71,9 +71,9 @@ class Loop:
         return self.job.progress.steps
 
     @property
-    def age(self) -> int:
+    def step(self) -> int:
         """How old the run is: the clock of all that is done every so many steps."""
-        return self.schedule.age(self.job.progress)
+        return self.schedule.step(self.job.progress)
 
     @property
     def finished(self) -> bool:
@@ -145,24 +145,24 @@ class Loop:
             return
         if self._due(recipe.housekeeping.log_every):
             self._log(self.average.take())
-        self._tended = self.age
-        saved = self.schedule.age(self._saved or Progress())
-        if Every(recipe.housekeeping.save_every).due(saved, self.age):
+        self._tended = self.step
+        saved = self.schedule.step(self._saved or Progress())
+        if Every(recipe.housekeeping.save_every).due(saved, self.step):
             self.save()
         self._show()
 
     def _due(self, every: int) -> bool:
-        return Every(every).due(self._tended, self.age)
+        return Every(every).due(self._tended, self.step)
 
     def _show(self) -> None:
         rates, settings = dict(self.pace.rates()), self.spec.recipe.evaluation
         if self._dreamed and "behaviour_updates" in rates:
             rates["imagined_steps"] = rates["behaviour_updates"] * self._dreamed
-        age, end = self.age, self.schedule.age(self.goal)
-        to_come = (end - 1) // settings.every - age // settings.every if settings.every else 0
+        step, end = self.step, self.schedule.step(self.goal)
+        to_come = (end - 1) // settings.every - step // settings.every if settings.every else 0
         episodes = settings.final_episodes + settings.episodes * max(to_come, 0)
         left = self.pace.seconds_left(work_of(self.job.progress.left(self.goal)), episodes)
-        self.screen.progress(self.steps, rates, left, age / end)
+        self.screen.progress(self.steps, rates, left, step / end)
 
     def _log(self, values: Mapping[str, float]) -> None:
         event = {**self.units(), **values}
@@ -210,7 +210,7 @@ class Loop:
             return
         more = {"metrics": self.metrics.sync(), "average": self.average.state()}
         checkpoint = self.job.checkpoint(**more, tended=self._tended)
-        self.folder.save(self.age, checkpoint, self.spec.recipe.housekeeping.keep)
+        self.folder.save(self.step, checkpoint, self.spec.recipe.housekeeping.keep)
         self._saved = self.job.progress
 
     def close(self) -> None:

@@ -109,7 +109,7 @@ def is_of(result: Result, progress: Progress) -> bool:
 def conclude_finished(spec: RunSpec, folder: RunFolder, should_stop: Stop) -> SessionEnd | None:
     """See to it that a run whose work is done was judged; None if there is work to do."""
     schedule = build_schedule(spec.recipe)
-    if folder.latest_step < schedule.age(schedule.goal):
+    if folder.latest_step < schedule.step(schedule.goal):
         return None
     done = concluded(folder, schedule.goal)
     if done is not None:

@@ -1,4 +1,4 @@
-"""Schedules in rounds: much is collected, then much is learned, over and over."""
+"""Schedules in rounds: each round collects many steps, then makes many updates."""
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from tokenworlds.core.progress import Phase, Progress
 
 PIECE = 10
-"""Steps of every stream, or updates, in one phase of a round: a stop waits for no more."""
+"""Steps of every environment, or updates, in one phase of a round: a stop waits no longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The `total` steps of a run in blocks of `steps`; the first may have another number.
+    """The `total` steps of a run in blocks of `steps`, the first of `first` (0: `steps`).
 
-    A `first` of 0 is no other number, and the last block takes what is left.
+    The last block takes what is left.
     """
 
     steps: int
@@ -24,58 +24,55 @@ class Blocks:
 
     @property
     def count(self) -> int:
-        """Blocks of the whole run."""
         return 1 + -(-max(self.total - (self.first or self.steps), 0) // self.steps)
 
     def end(self, blocks: int) -> int:
-        """Steps of so many blocks."""
+        """Steps in the first `blocks` blocks."""
         first = self.first or self.steps
         return min(first + (blocks - 1) * self.steps, self.total) if blocks else 0
 
 
 class Rounds(ABC):
-    """A schedule made from where its rounds end, and from what is left of one."""
+    """A schedule defined by the progress at the end of each round."""
 
     rounds: int
 
     @abstractmethod
     def end(self, rounds: int) -> Progress:
-        """The progress of a run that has done so many rounds."""
+        """The progress after this many rounds."""
 
     @abstractmethod
-    def ended(self, rounds: int) -> int:
-        """The age of a run that has done so many rounds."""
+    def end_step(self, rounds: int) -> int:
+        """The step of the run after this many rounds."""
 
     @abstractmethod
-    def turn(self, done: int, progress: Progress) -> Iterator[Phase]:
-        """What is left of the round that follows so many."""
+    def round_phases(self, done: int, progress: Progress) -> Iterator[Phase]:
+        """The phases that are left of the round after `done` rounds."""
 
     @property
     def goal(self) -> Progress:
-        """Where the last round ends."""
         return self.end(self.rounds)
 
     def done(self, progress: Progress) -> int:
-        """Rounds that are over."""
+        """Complete rounds."""
         return bisect_left(
             range(self.rounds), True, key=lambda done: not progress.reaches(self.end(done + 1))
         )
 
     def phases(self, progress: Progress) -> Iterator[Phase]:
-        """Rounds in small pieces."""
         for done in range(self.done(progress), self.rounds):
-            yield from self.turn(done, progress)
+            yield from self.round_phases(done, progress)
             progress = self.end(done + 1)
 
-    def age(self, progress: Progress) -> int:
-        """That of the rounds done, and of the present one by the share of its work."""
+    def step(self, progress: Progress) -> int:
+        """Interpolated within a round by the share of its steps and updates that are done."""
         done = self.done(progress)
         if done == self.rounds:
-            return self.ended(done)
+            return self.end_step(done)
         end = self.end(done + 1)
         whole, rest = work(self.end(done).left(end)), work(progress.left(end))
-        span = self.ended(done + 1) - self.ended(done)
-        return self.ended(done) + span * (whole - rest) // whole
+        span = self.end_step(done + 1) - self.end_step(done)
+        return self.end_step(done) + span * (whole - rest) // whole
 
 
 def work(left: Progress) -> int:
@@ -84,12 +81,12 @@ def work(left: Progress) -> int:
 
 
 def collecting(steps: int, random: bool) -> Iterator[Phase]:
-    """So many steps of every stream, in pieces."""
+    """`steps` of every environment, in pieces."""
     return (Phase(count, {}, random=random) for count in pieces(steps))
 
 
 def updating(name: str, updates: int) -> Iterator[Phase]:
-    """So many updates of one learner, in pieces."""
+    """`updates` of one learner, in pieces; none if the number is negative."""
     return (Phase(0, {name: count}) for count in pieces(updates))
 
 
@@ -100,5 +97,5 @@ def pieces(count: int) -> Iterator[int]:
 
 
 def round_up(steps: int, num_envs: int) -> int:
-    """The least number of steps, as many as these, that all environments have an equal share in."""
+    """The least multiple of `num_envs` that is at least `steps`."""
     return -(-steps // num_envs) * num_envs

@@ -1,0 +1,1 @@
+"""Schedules: the order in which a run collects steps and updates its learners."""

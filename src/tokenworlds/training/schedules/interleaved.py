@@ -1,0 +1,52 @@
+"""Collect one step of every environment, then make the updates that are due."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tokenworlds.core.clocks import Ratio
+from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.progress import Phase, Progress
+from tokenworlds.training.schedules.rounds import round_up
+
+
+class Interleaved(Component):
+    """`warm_up` random steps without updates, then steps and updates in a fixed ratio."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ConfigOf["Interleaved"]):
+        """`updates` of each learner per agent step after the warm-up."""
+
+        warm_up: int = 1032
+        updates: Mapping[str, float] = field(default_factory=dict)
+
+    def __init__(self, config: Config, *, num_envs: int, total: int) -> None:
+        self.config = config
+        self.num_envs = num_envs
+        self.steps = round_up(total, num_envs)
+
+    @property
+    def goal(self) -> Progress:
+        return Progress(self.steps, self._due(self.steps, {}))
+
+    def phases(self, progress: Progress) -> Iterator[Phase]:
+        """The warm-up as one phase, then one phase for each step of the environments."""
+        steps, done = progress.steps, dict(progress.updates)
+        warm = min(round_up(self.config.warm_up, self.num_envs), self.steps)
+        if steps < warm:
+            yield Phase((warm - steps) // self.num_envs, {}, random=True)
+            steps = warm
+        while steps < self.steps:
+            steps += self.num_envs
+            due = self._due(steps, done)
+            done = {name: done.get(name, 0) + count for name, count in due.items()}
+            yield Phase(1, due)
+
+    def step(self, progress: Progress) -> int:
+        return progress.steps
+
+    def _due(self, steps: int, done: Mapping[str, int]) -> dict[str, int]:
+        learned = steps - self.config.warm_up
+        return {
+            name: Ratio(per_step).due(learned, done.get(name, 0))
+            for name, per_step in self.config.updates.items()
+        }
