@@ -8,9 +8,16 @@ from test_results import RESULT
 
 from tokenworlds.commands.running import verdict
 from tokenworlds.core.errors import UserError
-from tokenworlds.evaluation.crafter_score import crafter_score, score_of_rates, success_rate
 from tokenworlds.evaluation.report import write_report
-from tokenworlds.evaluation.results import FILE, facts_by_name, read_result, write_result
+from tokenworlds.evaluation.results import (
+    FILE,
+    crafter_score,
+    facts_by_name,
+    read_result,
+    score_of_rates,
+    success_rate,
+    write_result,
+)
 
 # Four episodes: one achievement always, one once, one never.
 COUNTS = {

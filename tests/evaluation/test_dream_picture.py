@@ -9,16 +9,20 @@ from counting_agent import SIDE, counting_agent, counting_segment, recipe_agent
 from numpy.typing import NDArray
 from PIL import Image
 
-from tokenworlds.evaluation.dream_layout import Layout
+from tokenworlds.core.errors import UserError
 from tokenworlds.evaluation.dream_picture import (
     FAINT,
+    Layout,
     draw_dream,
+    draw_moment,
     draw_tiles,
+    dreamt_rows,
     enlarge,
     signed,
+    write_animation,
     write_dream,
 )
-from tokenworlds.evaluation.dream_rows import AT_RANDOM, DreamRows, dream_rows
+from tokenworlds.evaluation.dreams import AT_RANDOM, DreamRows, dream_rows
 from tokenworlds.evaluation.pictures import DARK, LIGHT, code_colours, shades
 
 STEPS, HORIZON = 7, 5
@@ -193,3 +197,49 @@ def test_a_frame_is_enlarged_to_about_the_same_size_whatever_it_measures() -> No
     large = replace(rows, real=zeros, dream=zeros)
     assert SIDE * Layout.of(rows).factor == 128
     assert Layout.of(large).factor == 1
+
+
+@pytest.fixture
+def rows() -> DreamRows:
+    segment = counting_segment([{0}, {0, 3}], 6)
+    return dream_rows(counting_agent(), segment, horizon=4, generator=None)
+
+
+@pytest.mark.parametrize("suffix", ["webp", "gif"])
+def test_every_step_is_a_moment_that_lasts(tmp_path: Path, rows: DreamRows, suffix: str) -> None:
+    path = write_animation(tmp_path / f"dream.{suffix}", rows, seconds=0.5)
+    with Image.open(path) as animation:
+        assert animation.n_frames == 6  # type: ignore[attr-defined]
+        durations = []
+        for moment in range(6):
+            animation.seek(moment)
+            animation.load()
+            durations.append(animation.info["duration"])
+    assert durations == [500] * 6
+
+
+def test_rows_dream_each_in_their_time(rows: DreamRows) -> None:
+    dreaming = np.array([dreamt_rows(rows, time) for time in range(6)]).T
+    np.testing.assert_array_equal(dreaming[0], [False, False, True, True, True, True])
+    np.testing.assert_array_equal(dreaming[1], [False, False, True, False, False, True])
+
+
+def test_a_dream_at_random_has_a_column_of_its_own(rows: DreamRows) -> None:
+    wider = draw_moment(replace(rows, at_random=rows.dream), 3)
+    cell = SIDE * 12
+    assert wider.width - draw_moment(rows, 3).width == cell + 10
+    last, before = (
+        np.asarray(wider)[-cell - 10 : -10, -right : -right + cell]
+        for right in (cell + 10, 2 * cell + 20)
+    )
+    np.testing.assert_array_equal(last, before)
+
+
+def test_a_file_is_whole_or_not_there(tmp_path: Path, rows: DreamRows) -> None:
+    write_animation(tmp_path / "dream.WEBP", rows)
+    assert [path.name for path in tmp_path.iterdir()] == ["dream.WEBP"]
+
+
+def test_other_formats_are_refused(tmp_path: Path, rows: DreamRows) -> None:
+    with pytest.raises(UserError, match=r"\.mp4"):
+        write_animation(tmp_path / "dream.mp4", rows)

@@ -11,7 +11,7 @@ from counting_agent import counting_agent, counting_segment
 from PIL import Image
 from test_results import RESULT
 
-from tokenworlds.evaluation.dream_rows import DreamRows, dream_rows
+from tokenworlds.evaluation.dreams import DreamRows, dream_rows
 from tokenworlds.evaluation.report import (
     RunFacts,
     flatten,

@@ -13,7 +13,7 @@ from tokenworlds.commands.places import choose_place
 from tokenworlds.core.errors import UserError
 
 if TYPE_CHECKING:
-    from tokenworlds.evaluation.dream_rows import DreamRows
+    from tokenworlds.evaluation.dreams import DreamRows
     from tokenworlds.runs.folder import RunFolder
     from tokenworlds.runs.spec import RunSpec
 
@@ -79,8 +79,7 @@ class Dream:
 
 def draw(out: Path, rows: "DreamRows") -> None:
     """Write the picture that a file's name asks for."""
-    from tokenworlds.evaluation.dream_animation import write_animation
-    from tokenworlds.evaluation.dream_picture import draw_dream
+    from tokenworlds.evaluation.dream_picture import draw_dream, write_animation
     from tokenworlds.evaluation.pictures import image_bytes
     from tokenworlds.evaluation.results import replace_file
 

@@ -1,7 +1,10 @@
 """A picture of a dream: what happened, how the codes hold it, and how the world went on alone."""
 
+import io
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Int, UInt8
@@ -9,9 +12,9 @@ from PIL import Image, ImageDraw
 from torch import Generator
 
 from tokenworlds.agent import Agent
+from tokenworlds.core.errors import unknown
 from tokenworlds.core.types import Segment
-from tokenworlds.evaluation.dream_layout import Layout, label
-from tokenworlds.evaluation.dream_rows import DreamRows, Stretch, dream_rows
+from tokenworlds.evaluation.dreams import DreamRows, Stretch, dream_rows
 from tokenworlds.evaluation.pictures import (
     LIGHT,
     Theme,
@@ -23,10 +26,95 @@ from tokenworlds.evaluation.pictures import (
 )
 from tokenworlds.evaluation.results import replace_file
 
+CELL = 128
+"""About how many pixels a frame takes; it is enlarged by a whole number."""
+WIDEST = "codes at random"
+"""The line of text that takes most room among the names at the left."""
 NOTABLE = 0.1
 """Rewards smaller than this share of the largest are not worth a word."""
 FAINT = 0.15
 """How strongly a code is drawn that is the same as before."""
+MOVING_CELL = 192
+LETTER = 20
+FORMATS = (".webp", ".gif")
+
+
+def label(kind: str) -> str:
+    """The name of a kind of frame, in short lines."""
+    return kind.replace(", ", ",\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where things stand, in pixels: rows of a segment are panels, its kinds of frame lines."""
+
+    steps: int
+    breaks: tuple[int, ...]
+    panels: int
+    lines: int
+    rewards: bool
+    factor: int
+    height: int
+    width: int
+
+    @classmethod
+    def of(cls, rows: DreamRows) -> "Layout":
+        """The layout that rows ask for."""
+        panels, steps, height, width, _ = rows.real.shape
+        factor = max(1, round(CELL / max(height, width)))
+        rewards = bool(np.any(np.abs(rows.reward) > 0))
+        size = {"factor": factor, "height": height * factor, "width": width * factor}
+        breaks = tuple({time for part in rows.stretches for time in (part.begin, part.dream)})
+        return cls(steps, breaks, panels, len(rows.kinds), rewards, **size)
+
+    @property
+    def gap(self) -> int:
+        """Between frames."""
+        return self.width // 16
+
+    @property
+    def text(self) -> int:
+        """Size of letters: readable when the picture is as wide as a page."""
+        return min(max(self.steps * self.width // 56, 14), 40)
+
+    @property
+    def left(self) -> int:
+        """Width of the names at the left."""
+        return int(font(self.text).getlength(WIDEST)) + 2 * self.text
+
+    @property
+    def panel(self) -> int:
+        """Height of a panel with the space after it."""
+        strips = 2 if self.rewards else 0
+        return self.top + self.lines * (self.height + self.gap) + (strips + 1) * self.strip
+
+    @property
+    def top(self) -> int:
+        """Height of a panel's heading."""
+        return 2 * self.text
+
+    @property
+    def strip(self) -> int:
+        """Height of a line of numbers."""
+        return int(1.5 * self.text)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of the picture."""
+        return self.span(0, self.steps)[1] + self.text, self.panels * self.panel + self.text
+
+    def x(self, time: int) -> int:
+        """Left edge of a step; where something begins there is more space before it."""
+        wider = sum(1 for each in self.breaks if 0 < each <= time)
+        return self.left + time * (self.width + self.gap) + wider * 2 * self.gap
+
+    def span(self, begin: int, end: int) -> tuple[int, int]:
+        """Left edge of a step and right edge of the one before `end`."""
+        return self.x(begin), self.x(end - 1) + self.width
+
+    def y(self, panel: int, line: int) -> int:
+        """Upper edge of a line of frames; the strips of numbers come after the last line."""
+        return self.text + panel * self.panel + self.top + line * (self.height + self.gap)
 
 
 def write_dream(
@@ -190,3 +278,46 @@ def fade(cell: UInt8[np.ndarray, "H W 3"], theme: Theme) -> UInt8[np.ndarray, "H
     """Most of the way to the background."""
     image = Image.fromarray(cell)
     return np.asarray(Image.blend(Image.new("RGB", image.size, theme.background), image, 0.35))
+
+
+def write_animation(
+    path: Path, rows: DreamRows, *, seconds: float = 0.4, theme: Theme = LIGHT
+) -> Path:
+    """Write an animated WebP or GIF, by the name's ending; each step lasts so many seconds."""
+    suffix = path.suffix.lower()
+    if suffix not in FORMATS:
+        raise unknown("animation", suffix, FORMATS)
+    buffer = io.BytesIO()
+    images = [draw_moment(rows, time, theme) for time in range(rows.real.shape[1])]
+    how: dict[str, Any] = {"duration": round(1000 * seconds), "loop": 0, "lossless": True}
+    images[0].save(buffer, suffix[1:], save_all=True, append_images=images[1:], **how)
+    return replace_file(path, buffer.getvalue())
+
+
+def draw_moment(rows: DreamRows, time: int, theme: Theme = LIGHT) -> Image.Image:
+    """All rows at one step, the kinds of frame under their names."""
+    panels, _, height, width, _ = rows.real.shape
+    factor = max(1, round(MOVING_CELL / max(height, width)))
+    lines = max(label(kind).count("\n") + 1 for kind in rows.kinds)
+    gap, top = LETTER // 2, (lines + 1) * LETTER
+    across, down = width * factor + gap, height * factor + gap
+    size = (gap + len(rows.kinds) * across, top + panels * down)
+    image = Image.new("RGB", size, theme.background)
+    pen = ImageDraw.Draw(image)
+    dreamt = dreamt_rows(rows, time)
+    for column, kind in enumerate(rows.kinds):
+        colour = theme.strong if kind in rows.dreams and dreamt.any() else theme.text
+        pen.text((gap + column * across, top // 2), label(kind), colour, font(LETTER), "lm")
+        for panel in range(panels):
+            cell = draw_cell(rows, kind, (panel, time), factor, theme)
+            shown = fade(cell, theme) if kind in rows.dreams and not dreamt[panel] else cell
+            image.paste(Image.fromarray(shown), (gap + column * across, top + panel * down))
+    return image
+
+
+def dreamt_rows(rows: DreamRows, time: int) -> np.ndarray:
+    """Which rows are dreaming at a step."""
+    dreamt = np.zeros(len(rows.real), bool)
+    for stretch in rows.stretches:
+        dreamt[stretch.row] |= stretch.dream <= time < stretch.end
+    return dreamt

@@ -4,7 +4,7 @@ from tokenworlds.agent import Agent
 from tokenworlds.core.errors import Dreamless
 from tokenworlds.core.seeding import numpy_generator, torch_generator
 from tokenworlds.envs.catalogue import best_return
-from tokenworlds.evaluation.dream_rows import DreamRows, choose_segment, dream_rows
+from tokenworlds.evaluation.dreams import DreamRows, choose_segment, dream_rows
 from tokenworlds.evaluation.report import Report, RunFacts, write_report
 from tokenworlds.evaluation.results import FILE, read_result
 from tokenworlds.replay.store import DamagedReplay, ReplayStore

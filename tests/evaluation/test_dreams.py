@@ -8,7 +8,7 @@ from counting_agent import ACTIONS, SIDE, counting_agent, counting_segment, reci
 from torch import Generator, Tensor
 
 from tokenworlds.core.types import Dream, FrameShape
-from tokenworlds.evaluation.dream_rows import (
+from tokenworlds.evaluation.dreams import (
     AT_RANDOM,
     Stretch,
     choose_segment,
