@@ -1,4 +1,4 @@
-"""The command line: finds the command, runs it, and turns what goes wrong into an exit code."""
+"""The command line: parses and runs a command, and turns errors into exit codes."""
 
 import contextlib
 import io
@@ -18,8 +18,8 @@ from tokenworlds.commands.bench import Bench
 from tokenworlds.commands.doctor import Doctor
 from tokenworlds.commands.dream import Dream
 from tokenworlds.commands.envs import Envs
+from tokenworlds.commands.errors import Failure, explaining_disk_errors
 from tokenworlds.commands.evaluate import Evaluate
-from tokenworlds.commands.failures import Failure, naming_the_disk
 from tokenworlds.commands.resume import Resume
 from tokenworlds.commands.show import Show
 from tokenworlds.commands.train import Train
@@ -38,29 +38,28 @@ Command = (
 )
 COMMANDS = ("train", "resume", "evaluate", "dream", "show", "bench", "agents", "envs", "doctor")
 ABOUT = "Agents that learn from pixels inside a world model made of discrete tokens."
-MISTAKE, FAILED, INTERRUPTED, NOBODY_READS = 2, 1, 130, 141
+USER_ERROR, FAILED, INTERRUPTED, BROKEN_PIPE = 2, 1, 130, 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        with naming_the_disk():
+        with explaining_disk_errors():
             return run(words)
     except UserError as error:
-        return complain(error, MISTAKE)
+        return print_error(error, USER_ERROR)
     except Failure as error:
-        return complain(error, FAILED)
+        return print_error(error, FAILED)
     except BrokenPipeError:
-        # Python would complain about what it still holds for a reader that is gone.
+        # Otherwise Python fails to flush stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return NOBODY_READS
+        return BROKEN_PIPE
     except KeyboardInterrupt:
-        return complain("interrupted", INTERRUPTED)
+        return print_error("interrupted", INTERRUPTED)
 
 
 def run(words: list[str]) -> int:
-    """Parse and execute."""
     if words == ["--version"]:
         print(f"tokenworlds {version('tokenworlds')}")
         return 0
@@ -71,22 +70,22 @@ def run(words: list[str]) -> int:
 
 
 def parse(words: list[str]) -> Any:
-    """The command with its options; help ends the program here."""
-    said = io.StringIO()
+    """The command with its options; --help exits here."""
+    errors = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(errors):
             return tyro.cli(Command, prog="tokenworlds", description=ABOUT, args=words)
     except SystemExit as end:
         if end.code:
-            raise UserError(sentence(said.getvalue(), words)) from None
+            raise UserError(sentence(errors.getvalue(), words)) from None
         raise
 
 
 def sentence(box: str, words: Sequence[str]) -> str:
-    """The gist of what the parser drew a box around, and where to read more."""
+    """The parser's error box as one sentence that refers to the right --help."""
     lines = [line.strip("│╭╮╰╯ ") for line in box.splitlines()[1:]]
     opening = list(itertools.takewhile(lambda line: line.strip("─"), lines))
-    # Under a line that only announces, the next one says it all.
+    # A line that ends in a colon is completed by the next.
     opening = opening[:2] if opening and opening[0].endswith(":") else opening
     near = re.search(r"Perhaps you meant:\s+(--[\w-]+)", "\n".join(lines))
     hint = f"; did you mean {near[1]}?" if near else ""
@@ -94,7 +93,7 @@ def sentence(box: str, words: Sequence[str]) -> str:
     return f"{' '.join(opening).rstrip('.')}{hint}; see '{help_for}'"
 
 
-def complain(error: object, code: int) -> int:
-    """Tell it on one line."""
+def print_error(error: object, code: int) -> int:
+    """Print on one line; returns the exit code."""
     print(f"tokenworlds: {' '.join(str(error).split())}", file=sys.stderr)
     return code

@@ -32,4 +32,4 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def leave_out_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "picture", lambda *run: run[-1])
+    monkeypatch.setattr(session, "add_report", lambda *run: run[-1])

@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tiny_runs import sentence, train
@@ -39,9 +40,9 @@ MISTAKES = [
     (["train", "step-vq-m", "catch"], "catch", "tokenworlds train --help"),
     (["train", "my_agents.py:mine"], "'my_agents.py' is no file", ""),
     (["resume"], "RUN", "tokenworlds resume --help"),
-    (["resume", "nowhere"], "'nowhere' is no run folder: there is no such folder", ""),
-    (["evaluate", "nowhere"], "'nowhere' is no run folder: there is no such folder", ""),
-    (["dream", "nowhere"], "'nowhere' is no run folder: there is no such folder", ""),
+    (["resume", "nowhere"], "'nowhere' is not a run folder: there is no such folder", ""),
+    (["evaluate", "nowhere"], "'nowhere' is not a run folder: there is no such folder", ""),
+    (["dream", "nowhere"], "'nowhere' is not a run folder: there is no such folder", ""),
     (["dream", "nowhere", "--horizon", "0"], "takes a whole number of 1 or more", ""),
     (["evaluate", "nowhere", "--episodes", "0"], "takes a whole number of 1 or more", ""),
 ]
@@ -92,7 +93,7 @@ def test_a_missing_extra_is_named_with_the_command_that_brings_it(
 
 def test_a_folder_without_a_run_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["resume", str(tmp_path)]) == 2
-    assert "it holds no run.json" in sentence(capsys.readouterr().err)
+    assert "it has no run.json" in sentence(capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"run": {}}', '{"run": {"recipe_name": "x"}}'])
@@ -103,6 +104,50 @@ def test_a_description_that_cannot_be_read_is_named(
     for command in ("resume", "evaluate"):
         assert main([command, str(tmp_path)]) == 2
         assert "run.json" in sentence(capsys.readouterr().err)
+
+
+OLD_RUN = {
+    "type": "tokenworlds.training.spec:RunSpec",
+    "recipe_name": "step-vq-m",
+    "size": "nano",
+    "recipe": {
+        "type": "tokenworlds.training.recipe:Recipe",
+        "streams": 8,
+        "world": {
+            "type": "tokenworlds.worlds.latent:Latent.Config",
+            "ending": {"type": "tokenworlds.heads.ending:Ending.Config", "hidden": [256]},
+        },
+    },
+    "env": {"type": "tokenworlds.envs.spec:EnvSpec", "name": "toy:catch"},
+    "seed": 0,
+}
+OLD_MACHINE = {"packages": {"tokenworlds": "0.0.9", "torch": "2.6.0"}, "commit": "46e5b83" * 5}
+
+
+@pytest.mark.parametrize(
+    ("extra", "expected"),
+    [
+        ({"machine": OLD_MACHINE}, "has format 1, written by tokenworlds 0.0.9 (commit 46e5b83"),
+        ({}, "has format 1, written by another version"),
+        ({"format": 3, "machine": {"packages": {"tokenworlds": "9.9"}}}, "by tokenworlds 9.9;"),
+    ],
+)
+@pytest.mark.parametrize("command", ["resume", "evaluate", "dream"])
+def test_a_run_of_another_format_gets_one_sentence(
+    command: str,
+    extra: dict[str, Any],
+    expected: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({"run": OLD_RUN, **extra}))
+    (tmp_path / "checkpoints" / "step-000000100").mkdir(parents=True)
+    before = sorted(tmp_path.rglob("*"))
+    assert main([command, str(tmp_path)]) == 2
+    text = sentence(capsys.readouterr().err)
+    assert expected in text
+    assert "reads format 2 only: train the agent again, or use the version that wrote it" in text
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_run_is_not_overwritten(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:

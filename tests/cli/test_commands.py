@@ -28,7 +28,7 @@ def test_training_ends_with_a_score_a_folder_and_pictures(
     assert result is not None
     assert (result.agent_steps, len(result.returns), len(result.random_returns)) == (STEPS, 3, 3)
     assert f"score   {result.score}" in out
-    assert f"a random policy: {result.random_score}\n" in out
+    assert f"random policy: {result.random_score}\n" in out
     assert "% of the best possible 1" in out
     assert f"folder  {run}\n" in out
     assert f"curve   {run}/curve.png\n" in out
@@ -186,7 +186,7 @@ def test_doctor_finds_this_machine_fit(capsys: pytest.CaptureFixture[str]) -> No
     document = json.loads(capsys.readouterr().out)
     assert document["fit"]
     found = {finding["name"]: finding for finding in document["findings"]}
-    assert found["training"]["said"] == "2 updates of the world, 2 updates of the behaviour"
+    assert found["training"]["text"] == "2 updates of the world, 2 updates of the behaviour"
     assert {"python", "torch", "device", "precision", "bfloat16", "disk"} <= found.keys()
 
 
@@ -196,7 +196,7 @@ def test_doctor_says_what_does_not_work(
     def fail(*_: object) -> str:
         raise RuntimeError("no tensors today")
 
-    monkeypatch.setattr("tokenworlds.training.doctor.train_a_little", fail)
+    monkeypatch.setattr("tokenworlds.commands.diagnosis.train_tiny", fail)
     assert main(["doctor"]) == 1
     assert "!!  training           RuntimeError: no tensors today" in capsys.readouterr().out
 

@@ -159,7 +159,7 @@ def test_a_run_of_which_nothing_verifies(capsys: pytest.CaptureFixture[str]) -> 
         capsys.readouterr()
         assert main(words) == 2
         told = sentence(capsys.readouterr().err)
-        assert told == "run holds no checkpoint that verifies: all are damaged"
+        assert told == "run has no usable checkpoint: all are damaged"
 
 
 def test_a_run_killed_before_its_first_checkpoint_starts_anew(finished: Path) -> None:
@@ -179,7 +179,7 @@ def test_a_loss_that_is_not_finite_keeps_the_last_good_state(
     assert main(train(run, "learning.world.scales.reward=1e300")) == 1
     told = sentence(capsys.readouterr().err)
     assert "update 1 of world: the total not finite" in told
-    assert "the last good state is kept in run" in told
+    assert "the last checkpoint is in run" in told
     assert main(["evaluate", str(run), "--episodes", "1"]) == 0
 
 

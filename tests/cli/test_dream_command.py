@@ -91,9 +91,9 @@ def test_a_run_without_play_or_player_is_named(
     assert "1002 steps does not fit: each of the 2 environments in replay holds 32" in said
     shutil.rmtree(run / "replay")
     said = told_off([str(run)], capsys)
-    assert said.startswith("run holds no play to dream of: run/replay/stream-000/")
+    assert said.startswith("run has no replay to dream from: run/replay/stream-000/")
     assert said.endswith("the file is missing")
     shutil.rmtree(run / "checkpoints")
     said = told_off([str(run)], capsys)
-    assert said == "run holds no checkpoint that verifies: none was written yet"
+    assert said == "run has no usable checkpoint: none was written yet"
     assert not (run / "dream.webp").exists()

@@ -10,8 +10,13 @@ import pytest
 from rich.console import Console
 
 from tokenworlds.terminal import formatting
-from tokenworlds.terminal.live_screen import LiveScreen, SteadyLive
-from tokenworlds.terminal.screen import Heading, PlainScreen, open_screen
+from tokenworlds.terminal.screen import (
+    Heading,
+    LiveScreen,
+    PlainScreen,
+    SteadyLive,
+    open_screen,
+)
 
 HEADING = Heading("step-vq-m", "nano", "toy:catch", 7, 5000, Path("runs/somewhere"), 1.0)
 RATES = {
@@ -60,7 +65,7 @@ def test_the_screen_fits_its_terminal_and_tells_everything(width: int, height: i
         assert part in text
     for part in ("training", "evaluation", "0.950", "best 1.000", "total", "4.13/s", "6.2/s"):
         assert part in text
-    for part in ("acting 812 steps/s", "dreaming 6.37k steps/s", "damaged and skipped"):
+    for part in ("acting 812 steps/s", "imagining 6.37k steps/s", "damaged and skipped"):
         assert part in text
     assert "runs/somewhere" in text
 
@@ -79,7 +84,7 @@ def test_a_run_that_has_just_begun() -> None:
     text = "\n".join(drawn(80, 24, told=False))
     assert "0/5,000 steps" in text
     assert "warming up" in text
-    assert "losses come with the first updates" in text
+    assert "losses appear after the first updates" in text
 
 
 def test_a_terminal_of_another_size_is_wiped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,9 +104,9 @@ def test_a_wish_to_stop_is_seen_to_be_heard(capfd: pytest.CaptureFixture[str]) -
     live.stopping()
     with console.capture() as captured:
         console.print(live)
-    assert "Ctrl-C again leaves at once" in captured.get()
+    assert "Ctrl-C again to exit at once" in captured.get()
     PlainScreen(HEADING).stopping()
-    assert "Ctrl-C again leaves at once" in capfd.readouterr().err
+    assert "Ctrl-C again to exit at once" in capfd.readouterr().err
 
 
 def test_plain_lines_have_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:

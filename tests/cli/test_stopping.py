@@ -27,7 +27,7 @@ def test_a_signal_saves_and_tells_how_to_go_on(
     with monkeypatch.context() as during:
         signal_at(during, 40, number)
         assert main(train(Path("run"))) == code
-    assert "Stopped at step 40; go on with: tokenworlds resume run" in capsys.readouterr().out
+    assert "Stopped at step 40; continue with: tokenworlds resume run" in capsys.readouterr().out
     assert newest_checkpoint(Path("run")).name == "step-000000040"
     assert main(["resume", "run"]) == 0
     assert final_weights(Path("run")) == final_weights(finished)
@@ -105,5 +105,5 @@ def test_ctrl_c_at_a_process_of_its_own() -> None:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate()
     assert process.returncode == 130
-    assert "go on with: tokenworlds resume run" in out
+    assert "continue with: tokenworlds resume run" in out
     assert "Traceback" not in err

@@ -8,7 +8,7 @@ import torch
 
 from tokenworlds.runs.metrics import Average, MetricsFile, read_metrics
 from tokenworlds.training import throughput
-from tokenworlds.training.throughput import EPISODES, Pace
+from tokenworlds.training.throughput import EPISODES, Throughput
 
 
 def test_an_average_goes_on_where_it_was() -> None:
@@ -76,7 +76,7 @@ class Clock:
 def test_the_time_left_counts_learning_and_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr(throughput, "time", clock)
-    measured = Pace()
+    measured = Throughput()
     work = {"agent_steps": 1000, "world_updates": 250, "behaviour_updates": 0}
     assert measured.seconds_left(work, 20) is None
     for _ in range(3):
@@ -96,7 +96,7 @@ def test_the_time_left_counts_learning_and_evaluation(monkeypatch: pytest.Monkey
 def test_the_pace_is_that_of_late(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr(throughput, "time", clock)
-    measured = Pace()
+    measured = Throughput()
     for seconds in [9.0] * 100 + [1.0] * throughput.WINDOW:
         with measured.measure("agent_steps", 1):
             clock.now += seconds

@@ -6,7 +6,7 @@ import pytest
 from test_report import EVENTS, FACTS, read
 from test_results import RESULT
 
-from tokenworlds.commands.running import verdict
+from tokenworlds.commands.running import score_text
 from tokenworlds.core.errors import UserError
 from tokenworlds.evaluation.report import write_report
 from tokenworlds.evaluation.results import (
@@ -54,7 +54,7 @@ def test_an_environment_without_achievements_has_no_such_score(tmp_path: Path) -
     assert crafter_score({"other": (1.0, 2.0)}) is None
     document = json.loads(write_result(tmp_path / FILE, RESULT).read_text())
     assert not {"facts", "random_facts", "crafter", "random_crafter"} & document.keys()
-    assert "Crafter" not in verdict(RESULT)
+    assert "Crafter" not in score_text(RESULT)
 
 
 def test_facts_of_episodes_are_gathered_by_name() -> None:
@@ -82,10 +82,10 @@ def test_facts_that_are_none_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_score_and_the_rates_are_told() -> None:
-    lines = [line.split() for line in verdict(COUNTED).splitlines()]
-    assert ["Crafter", "score", "12.8", "%;", "a", "random", "policy:", "0.0", "%"] in lines
+    lines = [line.split() for line in score_text(COUNTED).splitlines()]
+    assert ["Crafter", "score", "12.8", "%;", "random", "policy:", "0.0", "%"] in lines
     assert ["eat_cow", "25.0", "%", "0.0", "%"] in lines
-    alone = [line.split() for line in verdict(replace(COUNTED, random_facts={})).splitlines()]
+    alone = [line.split() for line in score_text(replace(COUNTED, random_facts={})).splitlines()]
     assert ["eat_cow", "25.0", "%"] in alone
 
 

@@ -14,8 +14,7 @@ from tokenworlds.nets.optimisers import linear_weights
 from tokenworlds.recipes.catalogue import RECIPES, is_of_tokens, load
 from tokenworlds.runs.recipe import Recipe, build_schedule
 from tokenworlds.training.dry_run import rehearse
-from tokenworlds.training.parameters import count
-from tokenworlds.training.summary import anatomy
+from tokenworlds.training.summary import count, summarise
 
 PARTS = ("tokenizer", "world", "behaviour")
 ATARI, CRAFTER = "atari:Seaquest", "crafter"
@@ -163,8 +162,8 @@ def test_no_token_recipe_is_left_out() -> None:
     assert {name for name in RECIPES if is_of_tokens(RECIPES[name]())} == set(TOKENS)
 
 
-def test_anatomy_has_no_discretisation_path_to_count() -> None:
+def test_a_summary_has_no_discretisation_path_to_count() -> None:
     """Tokens in line have no prior of their own."""
-    found = anatomy(recipe("iris", "catch", "nano"), "catch")
+    found = summarise(recipe("iris", "catch", "nano"), "catch")
     assert "discretisation" not in found["parameters"]
     assert found["parameters"]["total"] > 0

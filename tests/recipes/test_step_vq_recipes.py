@@ -10,7 +10,7 @@ from tokenworlds.core.config import variant
 from tokenworlds.core.description import from_json, to_json
 from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.recipes.catalogue import RECIPES, SIZES, load
-from tokenworlds.training.parameters import count, discretisation, parameter_tree
+from tokenworlds.training.summary import count, discretisation, parameter_tree
 
 # Paper, section 3, and the same path at 96x96.
 DISCRETISATION = {

@@ -9,7 +9,7 @@ from tokenworlds.agent import Agent
 from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.recipes.catalogue import RECIPES, SIZES, load
 from tokenworlds.training.dry_run import insist_that_segments_fit, rehearse
-from tokenworlds.training.parameters import count, parameter_tree
+from tokenworlds.training.summary import count, parameter_tree
 
 # Counted from the released networks; GIT-STORM without STORM's prior, which it leaves unused.
 WORLDS = {

@@ -15,7 +15,7 @@ from tokenworlds.recipes.catalogue import RECIPES, load
 from tokenworlds.replay.sampling import Uniform
 from tokenworlds.runs.recipe import Recipe, build_schedule
 from tokenworlds.training.dry_run import rehearse
-from tokenworlds.training.parameters import count
+from tokenworlds.training.summary import count
 
 AGENTS = tuple(name for name in RECIPES if name.startswith("swm"))
 NUMBERS: Mapping[str, Any] = {

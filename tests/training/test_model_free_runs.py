@@ -18,7 +18,7 @@ from tokenworlds.runs.recipe import Evaluation, Housekeeping, Learning, Recipe
 from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training.loop import Loop
 from tokenworlds.training.schedules.interleaved import Interleaved
-from tokenworlds.training.session import conclude_finished, start
+from tokenworlds.training.session import finish, start
 from tokenworlds.worlds.real import Real
 
 STREAMS, HORIZON, UPDATES, EPOCHS = 2, 8, 3, 2
@@ -85,7 +85,7 @@ def test_the_result_tells_them_and_is_known_again(finished: RunFolder) -> None:
     result = read_result(finished.path / FILE)
     assert result is not None
     assert (result.updates, result.gradient_steps) == (UPDATES, UPDATES * LESSONS)
-    again = conclude_finished(SPEC, finished, lambda: False)
+    again = finish(SPEC, finished, lambda: False)
     assert again is not None
     assert again.result == result
     assert again.page is not None

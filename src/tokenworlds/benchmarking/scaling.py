@@ -22,7 +22,7 @@ from tokenworlds.envs.spec import EnvSpec
 from tokenworlds.envs.vector import VectorEnv
 from tokenworlds.runs.recipe import Recipe
 from tokenworlds.training.dry_run import telling_what_does_not_fit
-from tokenworlds.training.parameters import count, discretisation
+from tokenworlds.training.summary import count, discretisation
 
 FORMAT = "tokenworlds-scaling-1"
 

@@ -1,4 +1,4 @@
-"""The commands, one to a file: what a user may say, and whom it is passed on to.
+"""The commands, one per file: options, help and output.
 
-Whatever needs torch is imported when a command runs, so that help is there at once.
+Modules that need torch are imported when a command runs, so that help appears at once.
 """

@@ -17,7 +17,6 @@ class Agents:
     """Print one JSON document."""
 
     def execute(self) -> int:
-        """List them by paper."""
         found = entries()
         if self.json:
             print(json.dumps([dataclasses.asdict(entry) for entry in found], indent=2))
@@ -25,10 +24,9 @@ class Agents:
         for paper, group in groupby(found, key=lambda entry: entry.paper):
             print(paper)
             print("\n".join(line(entry) for entry in group))
-        print("\nTrain one: tokenworlds train RECIPE.  Look into one: tokenworlds show RECIPE.")
+        print("\nTrain one: tokenworlds train RECIPE.  Show its settings: tokenworlds show RECIPE.")
         return 0
 
 
 def line(entry: Entry) -> str:
-    """A recipe and what it is."""
     return f"  {entry.name:14}  {entry.about}"

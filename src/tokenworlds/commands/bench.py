@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from tokenworlds.commands.options import Count, Json, Size, Switch, unstated
-from tokenworlds.commands.places import choose_place
+from tokenworlds.commands.errors import check_output
+from tokenworlds.commands.options import Count, Json, Size, Switch, default_text
 from tokenworlds.commands.show import default_env
 from tokenworlds.core.errors import UserError
 
@@ -35,11 +35,11 @@ class Bench:
         tuple[str, ...],
         Positional,
         arg(metavar="[RECIPE ...]"),
-        unstated(f"{', '.join(RECIPES)}; with --scaling {', '.join(SCALED)}"),
+        default_text(f"{', '.join(RECIPES)}; with --scaling {', '.join(SCALED)}"),
     ] = ()
     """Names that 'tokenworlds agents' lists, or my_agents.py:mine."""
     env: Annotated[
-        str, arg(metavar="ENV"), unstated("atari:Pong if ale-py is there, else catch")
+        str, arg(metavar="ENV"), default_text("atari:Pong if ale-py is there, else catch")
     ] = ""
     """A name as 'tokenworlds envs' has them."""
     size: Size = "paper"
@@ -49,18 +49,18 @@ class Bench:
     seconds: Annotated[
         float | None,
         arg(metavar="S"),
-        unstated(f"{SECONDS:g}; with --scaling {SECONDS_FOR_A_POINT:g}"),
+        default_text(f"{SECONDS:g}; with --scaling {SECONDS_FOR_A_POINT:g}"),
     ] = None
     """How long a figure is repeated; with auto, an update that would take longer is cut down."""
-    threads: Annotated[Count, unstated("one for each core")] = None
+    threads: Annotated[Count, default_text("one for each core")] = None
     """Threads to compute with."""
-    profile: Annotated[str, arg(metavar="FILE"), unstated("no trace")] = ""
+    profile: Annotated[str, arg(metavar="FILE"), default_text("no trace")] = ""
     """Write a trace of one update of each learner, to be opened at ui.perfetto.dev."""
-    compare: Annotated[str, arg(metavar="OLD.json"), unstated("nothing")] = ""
+    compare: Annotated[str, arg(metavar="OLD.json"), default_text("nothing")] = ""
     """What --json printed before, to be compared with."""
     scaling: Switch = False
     """Measure instead how updates grow with batch, length, resolution, codes and horizon."""
-    chart: Annotated[str, arg(metavar="FILE.png"), unstated("no picture")] = ""
+    chart: Annotated[str, arg(metavar="FILE.png"), default_text("no picture")] = ""
     """Draw what an environment step of each recipe costs, or how updates grow."""
     json: Json = False
     """Print one JSON document."""
@@ -121,11 +121,11 @@ class Bench:
 
     def trace(self) -> Path | None:
         """Where traces go, if any are asked for."""
-        return choose_place(Path(self.profile), (".json",)) if self.profile else None
+        return check_output(Path(self.profile), (".json",)) if self.profile else None
 
     def picture(self) -> Path | None:
         """Where the chart goes, if one is asked for."""
-        return choose_place(Path(self.chart), (".png",)) if self.chart else None
+        return check_output(Path(self.chart), (".png",)) if self.chart else None
 
     def circumstances(self, candidates: list["Candidate"]) -> "Circumstances":
         """What all figures hold for."""

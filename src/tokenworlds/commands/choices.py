@@ -1,4 +1,4 @@
-"""From what a user said to the description of a run."""
+"""Turn the options of a command into the specification of a run."""
 
 import itertools
 import os
@@ -19,7 +19,7 @@ from tokenworlds.runs.recipe import Recipe
 from tokenworlds.runs.spec import RunSpec
 
 OWN = "own"
-"""The size of a recipe that lives in a user's own file."""
+"""The size that is stored for a recipe in a user's file."""
 BOUNDS = {
     "steps": 1,
     "num_envs": 1,
@@ -46,8 +46,8 @@ def choose_run(
     precision: str = "auto",
     compiled: bool = False,
 ) -> RunSpec:
-    """The run that was asked for."""
-    chosen, place = choose_recipe(recipe, size, env, assignments, steps), choose_device(device)
+    chosen = choose_recipe(recipe, size, env, assignments, steps)
+    found = choose_device(device)
     return RunSpec(
         recipe_name=stored_name(recipe),
         size=OWN if is_own(recipe) else size,
@@ -55,8 +55,8 @@ def choose_run(
         env=EnvSpec(env, protocol, chosen.resolution, chosen.grey),
         seed=seed,
         threads=threads or torch.get_num_threads(),
-        device=place,
-        precision=choose_precision(precision, place),
+        device=found,
+        precision=choose_precision(precision, found),
         compiled=compiled,
     )
 
@@ -68,7 +68,7 @@ def choose_recipe(
     assignments: Sequence[Sequence[str]],
     steps: int | None = None,
 ) -> Recipe:
-    """A recipe at a size for an environment, with the user's changes."""
+    """A recipe at a size for an environment, with `assignments` applied."""
     recipe = load(name, size, env).recipe
     if steps is not None:
         recipe = replace(recipe, steps=steps)
@@ -80,7 +80,7 @@ def choose_recipe(
 
 
 def bounded(recipe: Recipe) -> Iterator[tuple[str, int, int]]:
-    """Numbers of a recipe that make no sense below a bound: path, value, bound."""
+    """Settings with a lower bound: path, value, bound."""
     for path, least in BOUNDS.items():
         part, _, field = path.rpartition(".")
         yield path, getattr(getattr(recipe, part) if part else recipe, field), least
@@ -90,12 +90,12 @@ def bounded(recipe: Recipe) -> Iterator[tuple[str, int, int]]:
 
 
 def is_own(name: str) -> bool:
-    """Whether a recipe's name points into a user's file."""
+    """Whether a recipe is in a user's file."""
     return ".py:" in name
 
 
 def stored_name(name: str) -> str:
-    """The name by which a run finds its recipe again, from whatever folder it is resumed."""
+    """The name of a recipe with an absolute path, so that it is found from any folder."""
     if not is_own(name):
         return name
     path, _, function = name.rpartition(":")
@@ -103,7 +103,7 @@ def stored_name(name: str) -> str:
 
 
 def choose_device(name: str) -> str:
-    """A device that is there; `auto` is the first CUDA device, else the processor."""
+    """A device of this machine; `auto` is cuda if there is one, else cpu."""
     usable = devices()
     if name == "auto":
         return "cuda" if "cuda" in usable else "cpu"
@@ -113,7 +113,7 @@ def choose_device(name: str) -> str:
 
 
 def choose_precision(name: str, device: str) -> Precision:
-    """A precision that the device computes in; `auto` is the fastest that it is made for."""
+    """A precision that the device supports; `auto` is the fastest."""
     if name == "auto":
         return best_precision(device)
     for precision in get_args(Precision):
@@ -124,21 +124,20 @@ def choose_precision(name: str, device: str) -> Precision:
 
 
 def devices() -> list[str]:
-    """Devices that can be computed on here."""
     cards = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
     metal = ["mps"] if torch.backends.mps.is_available() else []
     return ["cpu", *(["cuda"] if cards else []), *cards, *metal]
 
 
 def default_folder(spec: RunSpec) -> Path:
-    """Where a run goes when no folder is named."""
+    """The folder of a run without --run."""
     recipe = spec.recipe_name.rpartition(":")[2].replace("_", "-")
     env = spec.env.name.removeprefix("toy:").replace(":", "-").replace("/", "-")
     return Path("runs") / f"{recipe}-{env}-s{spec.seed}"
 
 
 def open_run(path: str) -> tuple[RunFolder, RunSpec]:
-    """The folder of a run and what it is, if it can be computed here."""
+    """The folder and specification of a run that this machine can compute."""
     folder = RunFolder.open(Path(path))
     spec = folder.spec(own_modules)
     choose_device(spec.device)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import arg
 
-from tokenworlds.commands.options import Count, Json, OptionalSeed, Run, unstated
-from tokenworlds.commands.places import choose_place
+from tokenworlds.commands.errors import check_output
+from tokenworlds.commands.options import Count, Json, OptionalSeed, Run, default_text
 from tokenworlds.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -22,32 +22,31 @@ FORMATS = (".gif", ".png", ".webp")
 
 @dataclass(frozen=True, kw_only=True)
 class Dream:
-    """Show what a trained world makes of recorded play: real frames, codes, and its dream."""
+    """Draw recorded frames beside their reconstruction, tokens and the world model's dream."""
 
     run: Run
     """Folder of the run."""
-    out: Annotated[str, arg(metavar="FILE"), unstated("dream.webp in the run's folder")] = ""
-    """What to write: a .webp or .gif moves, a .png is one sheet."""
-    seed: Annotated[OptionalSeed, unstated("the run's")] = None
-    """What recorded steps and dreamt codes are drawn from."""
-    horizon: Annotated[Count, unstated("12, or as many as there are")] = None
-    """Steps to dream, at most."""
-    count: Annotated[Count, unstated("2")] = None
-    """Pieces of recorded play."""
+    out: Annotated[str, arg(metavar="FILE"), default_text("dream.webp in the run's folder")] = ""
+    """File to write: .webp and .gif are animations, .png is one picture."""
+    seed: Annotated[OptionalSeed, default_text("the run's")] = None
+    """Seed of the recorded steps to show and of the dream."""
+    horizon: Annotated[Count, default_text("12, or fewer if replay is short")] = None
+    """Steps to dream."""
+    count: Annotated[Count, default_text("2")] = None
+    """Recorded segments to show."""
     json: Json = False
     """Print one JSON document."""
 
     def execute(self) -> int:
-        """Dream, draw and tell."""
         from tokenworlds.core.process import prepare_process
 
         prepare_process()
         from tokenworlds.commands import choices
 
         folder, spec = choices.open_run(self.run)
-        out = choose_place(Path(self.out) if self.out else folder.path / "dream.webp", FORMATS)
-        rows = self.imagine(folder, spec)
-        draw(out, rows)
+        out = check_output(Path(self.out) if self.out else folder.path / "dream.webp", FORMATS)
+        rows = self.dream(folder, spec)
+        write_picture(out, rows)
         if self.json:
             frames = rows.real.shape[1]
             print(json.dumps({"out": str(out), "rows": rows.kinds, "frames": frames}, indent=2))
@@ -55,30 +54,34 @@ class Dream:
             print(f"rows    {'; '.join(rows.kinds)}\nfile    {out}")
         return 0
 
-    def imagine(self, folder: "RunFolder", spec: "RunSpec") -> "DreamRows":
-        """What the newest checkpoint makes of its replay; the run itself is only read."""
+    def dream(self, folder: "RunFolder", spec: "RunSpec") -> "DreamRows":
+        """Dreams of the newest checkpoint; only reads the run."""
         from tokenworlds.replay.store import DamagedReplay
-        from tokenworlds.training.evaluation import load_agent
-        from tokenworlds.training.reporting import ROWS, dream, look_back
+        from tokenworlds.training.evaluation import (
+            ROWS,
+            dream_from_replay,
+            load_agent,
+            open_replay,
+        )
 
         trained = load_agent(folder, spec)
-        for text in trained.told:
+        for text in trained.warnings:
             print(f"note: {text}", file=sys.stderr)
         try:
-            replay = look_back(folder, trained)
+            replay = open_replay(folder, trained)
         except DamagedReplay as error:
-            raise UserError(f"{folder.path} holds no play to dream of: {error}") from error
+            raise UserError(f"{folder.path} has no replay to dream from: {error}") from error
         seed = spec.seed if self.seed is None else self.seed
         count = self.count or ROWS
-        rows = dream(trained.agent, replay, seed, count=count, horizon=self.horizon)
+        rows = dream_from_replay(trained.agent, replay, seed, count=count, horizon=self.horizon)
         if rows is None:
             steps = replay.length
-            raise UserError(f"{folder.path} holds too little play to dream of: {steps} steps")
+            raise UserError(f"{folder.path} has only {steps} steps in replay, too few for a dream")
         return rows
 
 
-def draw(out: Path, rows: "DreamRows") -> None:
-    """Write the picture that a file's name asks for."""
+def write_picture(out: Path, rows: "DreamRows") -> None:
+    """Write a picture or an animation, by the suffix of the file."""
     from tokenworlds.evaluation.dream_picture import draw_dream, write_animation
     from tokenworlds.evaluation.pictures import image_bytes
     from tokenworlds.evaluation.results import replace_file

@@ -10,13 +10,12 @@ from tokenworlds.commands.options import Json
 
 @dataclass(frozen=True, kw_only=True)
 class Envs:
-    """List the environments and the protocols they are played by."""
+    """List the environments and their protocols."""
 
     json: Json = False
     """Print one JSON document."""
 
     def execute(self) -> int:
-        """List them by family."""
         found = families()
         text = json.dumps(found, indent=2) if self.json else "\n\n".join(map(paragraph, found))
         print(text)
@@ -24,7 +23,6 @@ class Envs:
 
 
 def families() -> list[dict[str, Any]]:
-    """Everything about every family, as JSON can hold it."""
     from tokenworlds.envs.catalogue import describe
 
     return [
@@ -41,12 +39,10 @@ def families() -> list[dict[str, Any]]:
 
 
 def paragraph(family: dict[str, Any]) -> str:
-    """A family for people."""
     return "\n".join(paragraph_lines(family))
 
 
 def paragraph_lines(family: dict[str, Any]) -> Iterator[str]:
-    """Name, examples, what is missing, protocols with the default first."""
     yield f"{family['name']}: {family['about']}"
     yield f"  {', '.join(family['examples'])}"
     if not family["installed"]:

@@ -1,4 +1,4 @@
-"""Kinds of options that several commands share."""
+"""Option types that several commands share."""
 
 from typing import Annotated, Any
 
@@ -7,7 +7,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 
 def whole_number(least: int) -> PrimitiveConstructorSpec[int | None]:
-    """A number of at least so much, or nothing."""
+    """An integer of at least `least`, or None."""
 
     def read(words: list[str]) -> int:
         try:
@@ -27,26 +27,26 @@ def whole_number(least: int) -> PrimitiveConstructorSpec[int | None]:
     )
 
 
-def unstated(default: str) -> Any:
-    """What help says of an option whose default is not a value."""
+def default_text(default: str) -> Any:
+    """What help shows for a default that depends on other choices."""
     return arg(help_behavior_hint=f"(default: {default})")
 
 
-SILENT = arg(help_behavior_hint="")
+NO_DEFAULT = arg(help_behavior_hint="")
 Run = Annotated[str, Positional, arg(metavar="RUN")]
 Recipe = Annotated[str, Positional, arg(metavar="RECIPE")]
 Env = Annotated[str, arg(metavar="ENV")]
 Size = Annotated[str, arg(metavar="{nano,small,paper}")]
 Seed = Annotated[int, whole_number(0)]
 Count = Annotated[int | None, whole_number(1)]
-Protocol = Annotated[str, unstated("the environment's first"), arg(metavar="NAME")]
+Protocol = Annotated[str, default_text("the environment's first"), arg(metavar="NAME")]
 OptionalSeed = Annotated[int | None, whole_number(0)]
-Switch = Annotated[bool, FlagCreatePairsOff, SILENT]
+Switch = Annotated[bool, FlagCreatePairsOff, NO_DEFAULT]
 Json = Switch
 Precision = Annotated[str, arg(metavar="{auto,float32,bfloat16}")]
 Assignments = Annotated[
     tuple[tuple[str, ...], ...],
     UseAppendAction,
-    SILENT,
+    NO_DEFAULT,
     arg(name="set", metavar="PATH=VALUE ..."),
 ]

@@ -1,72 +1,101 @@
-"""A session in front of a user: the screen, Ctrl-C, and what is said at the end."""
+"""Run a training session with a screen and signal handlers, and print how it ended."""
 
-from collections.abc import Callable
-from functools import partial
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
 
-from tokenworlds.commands.failures import Failure, naming_the_disk
+from tokenworlds.commands.errors import Failure, explaining_disk_errors
 from tokenworlds.envs.catalogue import best_return
 from tokenworlds.evaluation.results import Result
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.spec import RunSpec
 from tokenworlds.terminal.screen import Heading, StoppableScreen, open_screen
 from tokenworlds.training import session
-from tokenworlds.training.interruption import Interruption
 from tokenworlds.training.learner import NonFiniteLoss
 from tokenworlds.training.session import SessionEnd
 
-Work = Callable[[StoppableScreen, Interruption], SessionEnd]
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+Session = Callable[[RunSpec, RunFolder, StoppableScreen, "Interruption"], SessionEnd]
 
 
-def start(spec: RunSpec, folder: RunFolder) -> int:
-    """Train from nothing."""
-    return attend(spec, folder, partial(session.start, spec, folder))
+class Interruption:
+    """Whether a signal asked the run to stop. A second signal raises `KeyboardInterrupt`."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self._notify: Callable[[], None] = lambda: None
+
+    def __call__(self) -> bool:
+        return self.signal is not None
+
+    @property
+    def exit_code(self) -> int:
+        """130 after Ctrl-C, 143 after SIGTERM, as shells expect."""
+        return 0 if self.signal is None else 128 + self.signal
+
+    @contextlib.contextmanager
+    def listening(self, notify: Callable[[], None]) -> Iterator[None]:
+        """Handle signals within the block; the handler of the first one calls `notify`."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        self._notify = notify
+        before = {number: signal.signal(number, self._handle) for number in SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.signal is not None:
+            raise KeyboardInterrupt
+        self.signal = number
+        self._notify()
 
 
-def take_up(spec: RunSpec, folder: RunFolder) -> int:
-    """Train on from the last checkpoint."""
-    return attend(spec, folder, partial(session.take_up, spec, folder))
-
-
-def finish(spec: RunSpec, folder: RunFolder) -> int | None:
-    """Judge a run whose steps are done, if that is still to be done; None if steps are left."""
-    interruption = Interruption()
-    with naming_the_disk(folder.path), interruption.listening(lambda: None):
-        end = session.conclude_finished(spec, folder, interruption)
-    if end is not None:
-        print(f"All {end.steps:,} steps of this run are done.")
-    return None if end is None else conclude(end, folder, interruption)
-
-
-def attend(spec: RunSpec, folder: RunFolder, work: Work) -> int:
-    """Work with a screen and an ear for signals; returns the exit code."""
+def run_session(work: Session, spec: RunSpec, folder: RunFolder) -> int:
+    """Run `session.start` or `session.resume`; returns the exit code."""
     interruption = Interruption()
     heading = Heading.of(spec, folder.path, best_return(spec.env.name))
     try:
         with (
-            naming_the_disk(folder.path),
+            explaining_disk_errors(folder.path),
             open_screen(heading) as screen,
             interruption.listening(screen.stopping),
         ):
-            end = work(screen, interruption)
+            end = work(spec, folder, screen, interruption)
     except NonFiniteLoss as error:
-        raise Failure(f"{error}; the last good state is kept in {folder.path}") from error
-    return conclude(end, folder, interruption)
+        raise Failure(f"{error}; the last checkpoint is in {folder.path}") from error
+    return print_end(end, folder, interruption)
 
 
-def conclude(end: SessionEnd, folder: RunFolder, interruption: Interruption) -> int:
-    """Say how a session ended: with a score and pictures, or how to go on; the exit code."""
+def finish(spec: RunSpec, folder: RunFolder) -> int | None:
+    """Evaluate and report a trained run; returns the exit code, None if training is not over."""
+    interruption = Interruption()
+    with explaining_disk_errors(folder.path), interruption.listening(lambda: None):
+        end = session.finish(spec, folder, interruption)
+    if end is not None:
+        print(f"All {end.steps:,} steps of this run are done.")
+    return None if end is None else print_end(end, folder, interruption)
+
+
+def print_end(end: SessionEnd, folder: RunFolder, interruption: Interruption) -> int:
+    """Print the score and the files, or how to resume; returns the exit code."""
     if end.result is None:
-        print(f"Stopped at step {end.steps:,}; go on with: tokenworlds resume {folder.path}")
+        print(f"Stopped at step {end.steps:,}; continue with: tokenworlds resume {folder.path}")
         return interruption.exit_code
-    print(f"score   {verdict(end.result)}")
+    print(f"score   {score_text(end.result)}")
     print(f"folder  {folder.path}")
     print(f"curve   {end.curve}")
     print(f"report  {end.page}")
     return 0
 
 
-def verdict(result: Result) -> str:
-    """The mean return and, on lines below, what is possible, what chance brings, and more."""
+def score_text(result: Result) -> str:
+    """The mean return; below it the best possible and random returns, and Crafter's score."""
     count = result.score.episodes
     episodes = f"{count} episode" if count == 1 else f"{count} episodes"
     played = f"over {episodes} of {result.env}, protocol {result.protocol}"
@@ -75,25 +104,24 @@ def verdict(result: Result) -> str:
     if best is not None:
         beside.append(f"{result.score.mean / best:.0%} of the best possible {best:g}")
     if result.random_score is not None:
-        beside.append(f"a random policy: {result.random_score}")
+        beside.append(f"random policy: {result.random_score}")
     lines = [f"{result.score} {played}", "; ".join(beside), *crafter_lines(result)]
     return "\n        ".join(lines)
 
 
 def crafter_lines(result: Result) -> list[str]:
-    """The Crafter score and how often each achievement was unlocked, where they are counted."""
-    score, chance = result.crafter, result.random_crafter
+    """Crafter's score and the success rate of each achievement, where there are any."""
+    score, random = result.crafter, result.random_crafter
     if score is None:
         return []
-    if chance is None:
+    if random is None:
         return [f"Crafter score {score}", *map(success_line, score.success.items())]
-    by_chance = chance.success
+    rates = random.success
     return [
-        f"Crafter score {score}; a random policy: {chance}",
-        *(f"{success_line(item)}   {by_chance[item[0]]:5.1f} %" for item in score.success.items()),
+        f"Crafter score {score}; random policy: {random}",
+        *(f"{success_line(item)}   {rates[item[0]]:5.1f} %" for item in score.success.items()),
     ]
 
 
 def success_line(item: tuple[str, float]) -> str:
-    """An achievement and the share of episodes in which it was unlocked."""
     return f"  {item[0]:20}{item[1]:5.1f} %"

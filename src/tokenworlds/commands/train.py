@@ -16,46 +16,46 @@ from tokenworlds.commands.options import (
     Seed,
     Size,
     Switch,
-    unstated,
+    default_text,
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Train:
-    """Train an agent; with nothing given, step-vq-m on catch, in minutes."""
+    """Train an agent (default: step-vq-m on catch, about four minutes)."""
 
     recipe: Annotated[Recipe, arg(metavar="[RECIPE]")] = "step-vq-m"
-    """A name that 'tokenworlds agents' lists, or my_agents.py:mine."""
+    """A recipe from 'tokenworlds agents', or your own: my_agents.py:mine."""
     env: Env = "catch"
-    """A name as 'tokenworlds envs' has them."""
+    """An environment from 'tokenworlds envs'."""
     size: Size = "nano"
-    """How large the networks are, and how long they learn."""
-    steps: Annotated[Count, unstated("the recipe's")] = None
+    """Size of the networks and length of the training."""
+    steps: Annotated[Count, default_text("the recipe's")] = None
     """Agent steps to train for."""
     seed: Seed = 0
-    """What all chance is drawn from."""
+    """Seed of all randomness."""
     assignments: Assignments = ()
-    """Change values of the recipe, as 'tokenworlds show' has them; may be repeated."""
-    run: Annotated[str, unstated("runs/RECIPE-ENV-sSEED"), arg(metavar="DIR")] = ""
+    """Change settings of the recipe, as listed by 'tokenworlds show'; may be repeated."""
+    run: Annotated[str, default_text("runs/RECIPE-ENV-sSEED"), arg(metavar="DIR")] = ""
     """Folder of the run."""
     device: Annotated[str, arg(metavar="{auto,cpu,cuda,cuda:N,mps}")] = "auto"
-    """Where to compute."""
+    """Device to compute on; auto is cuda if there is one, else cpu."""
     precision: Precision = "auto"
-    """Of products and convolutions; auto is bfloat16 on CUDA devices that have it."""
+    """Precision of matrix products and convolutions; auto is bfloat16 on CUDA devices with it."""
     compile: Switch = False
-    """Have torch compile what is learned; begins slowly, and what cannot be runs as it is."""
-    threads: Annotated[Count, unstated("one for each core")] = None
-    """Threads to compute with; as many give the same run again."""
+    """Compile losses and dreams with torch.compile; the first updates are slow."""
+    threads: Annotated[Count, default_text("one per core")] = None
+    """CPU threads; the same number is needed to reproduce a run exactly."""
     protocol: Protocol = ""
-    """By which rules the environment is played."""
+    """Protocol of the environment, from 'tokenworlds envs'."""
 
     def execute(self) -> int:
-        """Train until the steps are done, or until interrupted."""
         from tokenworlds.core.process import prepare_process
 
         prepare_process()
         from tokenworlds.commands import choices, running
         from tokenworlds.runs.folder import RunFolder, free_folder
+        from tokenworlds.training import session
 
         spec = choices.choose_run(
             recipe=self.recipe,
@@ -71,4 +71,4 @@ class Train:
             assignments=self.assignments,
         )
         path = Path(self.run) if self.run else free_folder(choices.default_folder(spec))
-        return running.start(spec, RunFolder(path))
+        return running.run_session(session.start, spec, RunFolder(path))

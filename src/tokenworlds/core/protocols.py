@@ -5,7 +5,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from jaxtyping import Bool, Float, Int, UInt8
 from numpy.typing import NDArray
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 
 from tokenworlds.core.progress import Phase, Progress
 from tokenworlds.core.types import (
@@ -280,3 +280,11 @@ class HasRemark(Protocol):
     """A part with a sentence that users should read before training; empty if there is none."""
 
     remark: str
+
+
+@runtime_checkable
+class HasPrior(Protocol):
+    """A world with a tokenizer and a prior over its tokens."""
+
+    tokenizer: nn.Module
+    prior: nn.Module

@@ -1,1 +1,1 @@
-"""Run folders: recipes, specifications, checkpoints and metrics on disk."""
+"""Runs: recipe, specification, folder, checkpoints and metrics."""

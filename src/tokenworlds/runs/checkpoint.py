@@ -1,4 +1,4 @@
-"""Checkpoints: written beside their name, synced, renamed; read only if every byte verifies."""
+"""Checkpoints: written to a temporary folder, synced, renamed; read only if all bytes verify."""
 
 import hashlib
 import json
@@ -19,24 +19,24 @@ MANIFEST = "manifest.json"
 
 
 class DamagedCheckpoint(Exception):
-    """A checkpoint that lacks bytes or holds wrong ones."""
+    """A file of a checkpoint is missing or not as it was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Named sets of tensors, one safetensors file each, and everything else as JSON."""
+    """Named sets of tensors, one safetensors file each, and all other state as JSON."""
 
     tensors: Mapping[str, Mapping[str, Tensor]]
     state: Mapping[str, Any]
 
 
 def folder_name(step: int) -> str:
-    """Checkpoints sort by name as by step."""
+    """Zero-padded, so that names sort like steps."""
     return f"step-{step:09d}"
 
 
 def write(folder: Path, step: int, checkpoint: Checkpoint) -> Path:
-    """Write a checkpoint so that it is there whole, or not at all."""
+    """Write a checkpoint completely or not at all."""
     target = folder / folder_name(step)
     partial = folder / f".partial-{target.name}"
     shutil.rmtree(partial, ignore_errors=True)
@@ -53,12 +53,12 @@ def write(folder: Path, step: int, checkpoint: Checkpoint) -> Path:
 
 
 def write_files(folder: Path, checkpoint: Checkpoint) -> None:
-    """The files of a checkpoint and, last, the manifest that vouches for them."""
+    """Write the files of a checkpoint, then the manifest with their hashes."""
     for name, tensors in checkpoint.tensors.items():
         plain = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
         save_tensors(plain, folder / f"{name}.safetensors")
     (folder / STATE).write_text(json.dumps(checkpoint.state))
-    manifest = {path.name: digest(path) for path in sorted(folder.iterdir())}
+    manifest = {path.name: sha256(path) for path in sorted(folder.iterdir())}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1))
     for path in folder.iterdir():
         sync(path)
@@ -66,7 +66,7 @@ def write_files(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
-    """Write a safetensors file; its library tells a full disk as an error of its own kind."""
+    """Write a safetensors file; raises `OSError` for a full disk, unlike the library."""
     try:
         save_file(tensors, path)
     except SafetensorError as error:
@@ -77,11 +77,11 @@ def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
 
 
 def read(folder: Path) -> Checkpoint:
-    """Read a checkpoint; raises `DamagedCheckpoint` if any of its bytes is not as written."""
+    """Read a checkpoint; raises `DamagedCheckpoint` unless every file verifies."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text())
         for name, expected in manifest.items():
-            if digest(folder / name) != expected:
+            if sha256(folder / name) != expected:
                 raise DamagedCheckpoint(f"{folder}: {name} is not as it was written")
         tensors = {
             Path(name).stem: load_file(folder / name)
@@ -94,24 +94,22 @@ def read(folder: Path) -> Checkpoint:
 
 
 def newest_first(folder: Path) -> Iterator[Path]:
-    """The checkpoints of a run, the latest first."""
     yield from sorted(folder.glob("step-*"), reverse=True)
 
 
 def prune(folder: Path, keep: int) -> None:
-    """Delete all but the latest few."""
+    """Delete all but the newest `keep` checkpoints."""
     for path in list(newest_first(folder))[keep:]:
         shutil.rmtree(path)
 
 
-def digest(path: Path) -> str:
-    """SHA-256 of a file."""
+def sha256(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on disk."""
+    """Wait until a file, or the entries of a folder, are on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,9 +1,10 @@
-"""The folder of a run: its description, its checkpoints, and only one process at a time."""
+"""The folder of a run: its specification, its checkpoints, and a lock for one process."""
 
 import fcntl
 import json
 import shutil
 from collections.abc import Callable, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
@@ -18,13 +19,15 @@ from tokenworlds.runs.checkpoint import Checkpoint, DamagedCheckpoint
 from tokenworlds.runs.machine import describe_machine
 from tokenworlds.runs.spec import RunSpec
 
+FORMAT = 2
+"""The format of run.json and of everything beside it. Format 1 did not write its number."""
 ASIDE = "damaged-"
 Verify = Callable[[Checkpoint], None]
 Modules = Callable[[str], Mapping[str, ModuleType]]
 
 
 class RunFolder:
-    """Where a run keeps what it is and how far it has come."""
+    """Reads and writes the folder at `path`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -32,57 +35,79 @@ class RunFolder:
 
     @staticmethod
     def create(path: Path, spec: RunSpec) -> "RunFolder":
-        """A folder for a new run; one that holds a run already is refused."""
+        """The folder of a new run."""
         folder = RunFolder(path)
         folder.begin(spec)
         return folder
 
     def begin(self, spec: RunSpec) -> None:
-        """Lock the folder, made if need be, and write down which run it is for."""
-        self.insist_on_vacancy()
+        """Create and lock the folder, and write run.json."""
+        self.check_unused()
         self.path.mkdir(parents=True, exist_ok=True)
         self.lock()
-        self.write_json("run.json", {"run": to_json(spec), "machine": describe_machine()})
+        machine = describe_machine()
+        self._write({"format": FORMAT, "run": to_json(spec), "machine": machine})
 
-    def insist_on_vacancy(self) -> None:
-        """Refuse a folder that holds a run, or anything else that is not a run's."""
+    def check_unused(self) -> None:
+        """Raise `UserError` if the folder holds a run or other files."""
         if (self.path / "run.json").exists():
             raise UserError(
-                f"{self.path} holds a run already: go on with 'tokenworlds resume {self.path}', "
-                "or choose another folder with --run"
+                f"{self.path} already holds a run: continue it with 'tokenworlds resume "
+                f"{self.path}', or choose another folder with --run"
             )
         if self.path.is_dir() and {entry.name for entry in self.path.iterdir()} - {".lock"}:
             raise UserError(f"{self.path} is not empty: choose another folder with --run")
 
     @staticmethod
     def open(path: Path) -> "RunFolder":
-        """The folder of a run that exists."""
+        """The folder of an existing run."""
         if not path.is_dir():
-            raise UserError(f"{str(path)!r} is no run folder: there is no such folder")
+            raise UserError(f"{str(path)!r} is not a run folder: there is no such folder")
         if not (path / "run.json").is_file():
-            raise UserError(f"{str(path)!r} is no run folder: it holds no run.json")
+            raise UserError(f"{str(path)!r} is not a run folder: it has no run.json")
         return RunFolder(path)
 
     def spec(self, modules: Modules) -> RunSpec:
-        """The description of the run; `modules` finds a user's own code by the recipe's name."""
+        """The specification; `modules` maps the recipe's name to the user's own modules."""
+        document = self._read()
         try:
-            described = json.loads((self.path / "run.json").read_text())["run"]
+            described = document["run"]
             name = described["recipe_name"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (KeyError, TypeError) as error:
             raise UserError(f"{self.path / 'run.json'} cannot be read: {error!r}") from error
         spec = from_json(described, modules(name))
         if not isinstance(spec, RunSpec):
-            raise UserError(f"{self.path / 'run.json'} describes no run")
+            raise UserError(f"{self.path / 'run.json'} does not describe a run")
         return spec
 
     @property
     def machine(self) -> dict[str, Any]:
-        """What the run was begun on."""
-        described = json.loads((self.path / "run.json").read_text()).get("machine", {})
-        return dict(described)
+        """The machine and versions that the run was started with."""
+        return dict(self._read()["machine"])
+
+    def _write(self, document: Mapping[str, Any]) -> None:
+        partial = self.path / ".partial-run.json"
+        partial.write_text(json.dumps(document, indent=2) + "\n")
+        checkpoints.sync(partial)
+        partial.replace(self.path / "run.json")
+
+    def _read(self) -> dict[str, Any]:
+        path = self.path / "run.json"
+        try:
+            document = dict(json.loads(path.read_text()))
+        except (ValueError, TypeError) as error:
+            raise UserError(f"{path} cannot be read: {error!r}") from error
+        found = document.get("format", 1)
+        if found != FORMAT:
+            raise UserError(
+                f"{path} has format {found}, written by {writer_of(document)}; tokenworlds "
+                f"{version('tokenworlds')} reads format {FORMAT} only: train the agent again, or "
+                "use the version that wrote it"
+            )
+        return document
 
     def lock(self) -> None:
-        """Keep other processes out until this one ends."""
+        """Keep other processes out until `unlock` or the end of this process."""
         self._lock = open(self.path / ".lock", "w")  # noqa: SIM115 (held as long as the run)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -91,29 +116,28 @@ class RunFolder:
             raise UserError(f"{self.path} is in use by another process") from None
 
     def unlock(self) -> None:
-        """Let other processes in."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
     def save(self, step: int, checkpoint: Checkpoint, keep: int) -> None:
-        """Write a checkpoint and let go of old ones."""
+        """Write a checkpoint and delete all but the newest `keep`."""
         checkpoints.write(self.path / "checkpoints", step, checkpoint)
         checkpoints.prune(self.path / "checkpoints", keep)
 
     def newest(self, verify: Verify | None = None) -> tuple[Checkpoint | None, list[str]]:
-        """The newest checkpoint that verifies, and a word on each that does not."""
-        told: list[str] = []
+        """The newest checkpoint that verifies, and a warning for each damaged one."""
+        warnings: list[str] = []
         for path in checkpoints.newest_first(self.path / "checkpoints"):
             try:
                 checkpoint = checkpoints.read(path)
                 if verify is not None:
                     verify(checkpoint)
-                return checkpoint, told
+                return checkpoint, warnings
             except (DamagedCheckpoint, DamagedReplay) as error:
-                told.append(f"checkpoint {path.name} is damaged and skipped ({error})")
+                warnings.append(f"checkpoint {path.name} is damaged and skipped ({error})")
                 self._set_aside(path)
-        return None, told
+        return None, warnings
 
     def newest_weights(self) -> Mapping[str, Tensor]:
         """The weights of the newest checkpoint that verifies."""
@@ -125,13 +149,13 @@ class RunFolder:
     def no_checkpoint(self) -> UserError:
         """The error for a run without a checkpoint that verifies."""
         why = "all are damaged" if self.has_checkpoints else "none was written yet"
-        return UserError(f"{self.path} holds no checkpoint that verifies: {why}")
+        return UserError(f"{self.path} has no usable checkpoint: {why}")
 
     def _set_aside(self, path: Path) -> None:
-        """Rename a damaged checkpoint, or it would be counted among the latest that are kept.
+        """Rename a damaged checkpoint, so that it does not count as one of those to keep.
 
-        Only the process that holds the run may: to another one, a checkpoint that is just being
-        deleted looks damaged too.
+        Only the process with the lock does: for others, a checkpoint that is just being deleted
+        looks damaged too.
         """
         if self._lock is not None:
             aside = path.with_name(f"{ASIDE}{path.name}")
@@ -140,25 +164,27 @@ class RunFolder:
 
     @property
     def has_checkpoints(self) -> bool:
-        """Whether any was ever written, damaged ones included."""
+        """Whether any checkpoint exists, damaged ones included."""
         return any(any((self.path / "checkpoints").glob(f"{kind}step-*")) for kind in ("", ASIDE))
 
     @property
     def latest_step(self) -> int:
-        """The step of the newest checkpoint by name, whether it verifies or not; 0 if none."""
+        """The step in the name of the newest checkpoint, damaged or not; 0 if there is none."""
         names = [path.name for path in checkpoints.newest_first(self.path / "checkpoints")]
         return int(names[0].rpartition("-")[2]) if names else 0
 
-    def write_json(self, name: str, content: Any) -> Path:
-        """A file of results, replaced in one go."""
-        partial = self.path / f".partial-{name}"
-        partial.write_text(json.dumps(content, indent=2) + "\n")
-        checkpoints.sync(partial)
-        return partial.replace(self.path / name)
+
+def writer_of(document: Mapping[str, Any]) -> str:
+    """The version that wrote a run.json, as far as it says."""
+    machine = document.get("machine", {})
+    found, commit = machine.get("packages", {}).get("tokenworlds"), machine.get("commit")
+    if not found:
+        return "another version"
+    return f"tokenworlds {found}" + (f" (commit {commit[:12]})" if commit else "")
 
 
 def free_folder(wanted: Path) -> Path:
-    """The folder itself if nothing is there yet, else the first free one with a number behind."""
+    """The folder if it does not exist, else the first free one with a number appended."""
     path, number = wanted, 1
     while path.exists():
         number += 1

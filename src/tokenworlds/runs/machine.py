@@ -1,4 +1,4 @@
-"""What the numbers of a run were made on."""
+"""Versions, commit and hardware that a run was started with."""
 
 import os
 import platform
@@ -14,7 +14,6 @@ PACKAGES = ("tokenworlds", "torch", "numpy", *ENVIRONMENTS)
 
 
 def describe_machine() -> dict[str, Any]:
-    """Versions, commit and hardware."""
     return {
         "python": platform.python_version(),
         "packages": {name: found for name in PACKAGES if (found := installed(name))},
@@ -27,7 +26,7 @@ def describe_machine() -> dict[str, Any]:
 
 
 def installed(package: str) -> str | None:
-    """The version of a package, if it is there."""
+    """The version of a package, or None."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -35,7 +34,7 @@ def installed(package: str) -> str | None:
 
 
 def git_commit() -> str | None:
-    """The commit this code was taken from, if it runs from a checkout."""
+    """The commit of this code, if it runs from a git checkout."""
     here = Path(__file__).resolve().parent
     command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=40"]
     try:
@@ -46,7 +45,6 @@ def git_commit() -> str | None:
 
 
 def processor() -> str:
-    """The name of the processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

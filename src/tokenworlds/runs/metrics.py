@@ -1,79 +1,77 @@
-"""What a run tells of itself: one JSON object per log event, and the same for TensorBoard."""
+"""Metrics of a run: metrics.jsonl, one JSON object per log event, and the same for TensorBoard."""
 
 import itertools
 import json
 import os
+import socket
+import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from tokenworlds.runs.tensorboard import Board
-
 
 class Average:
-    """Means of named values since the last time they were taken."""
+    """Means of named values since the last log event."""
 
     def __init__(self) -> None:
         self._values: dict[str, list[Tensor | float]] = defaultdict(list)
 
     def add(self, values: Mapping[str, Tensor | float]) -> None:
-        """Take in values; tensors are kept as they are, so that nothing waits for a device."""
+        """Keep values; tensors stay on their device, so that nothing waits for it."""
         for name, value in values.items():
             self._values[name].append(value)
 
     def take(self) -> dict[str, float]:
-        """The means, and begin anew."""
+        """Return the means and forget the values."""
         taken = {name: float(values.mean()) for name, values in self._read().items()}
         self._values.clear()
         return taken
 
     def state(self) -> dict[str, list[float]]:
-        """What has not been taken yet; a resumed run then tells the same as one never stopped."""
+        """The values since the last `take`, as JSON can hold them."""
         return {name: values.tolist() for name, values in self._read().items()}
 
     def restore(self, state: Mapping[str, list[float]]) -> None:
-        """Take over what `state` returned."""
         self._values.clear()
         self._values.update({name: list(values) for name, values in state.items()})
 
     def _read(self) -> dict[str, Tensor]:
         counts = [len(values) for values in self._values.values()]
-        numbers = to_processor(list(itertools.chain.from_iterable(self._values.values())))
+        numbers = to_cpu(list(itertools.chain.from_iterable(self._values.values())))
         return dict(zip(self._values, numbers.split(counts), strict=True))
 
 
-def to_processor(values: Sequence[Tensor | float]) -> Float[Tensor, " N"]:
-    """Numbers, some of them tensors, on the processor; each device is waited for once."""
+def to_cpu(values: Sequence[Tensor | float]) -> Float[Tensor, " N"]:
+    """Numbers and scalar tensors as one tensor, with one transfer from each device."""
     numbers = torch.tensor([0.0 if isinstance(value, Tensor) else value for value in values])
-    places: dict[torch.device, dict[int, Tensor]] = defaultdict(dict)
-    for place, value in enumerate(values):
+    by_device: dict[torch.device, dict[int, Tensor]] = defaultdict(dict)
+    for index, value in enumerate(values):
         if isinstance(value, Tensor):
-            places[value.device][place] = value.float()
-    for found in places.values():
+            by_device[value.device][index] = value.float()
+    for found in by_device.values():
         numbers[list(found)] = torch.stack(list(found.values())).cpu()
     return numbers
 
 
 class MetricsFile:
-    """metrics.jsonl, appended to and cut back to where a checkpoint was taken."""
+    """metrics.jsonl and its TensorBoard file. Only metrics.jsonl can be cut back."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "metrics.jsonl"
-        self._board = Board(folder / "tensorboard")
+        self._tensorboard = TensorBoardFile(folder / "tensorboard")
 
     def write(self, event: Mapping[str, Any]) -> None:
-        """Add an event."""
         with open(self.path, "a") as file:
             file.write(json.dumps(event) + "\n")
-        self._board.write(event, event["agent_steps"])
+        self._tensorboard.write(event, event["agent_steps"])
 
     def sync(self) -> int:
-        """Wait until all events are on disk; returns how many bytes they take."""
+        """Wait until all events are on disk; returns their size in bytes."""
         if not self.path.exists():
             return 0
         with open(self.path, "ab") as file:
@@ -81,19 +79,65 @@ class MetricsFile:
             return file.tell()
 
     def cut(self, size: int) -> None:
-        """Forget what came after."""
+        """Keep the first `size` bytes only."""
         if self.path.exists() and self.path.stat().st_size > size:
             os.truncate(self.path, size)
 
     def close(self) -> None:
-        """Finish TensorBoard's file."""
-        self._board.close()
+        self._tensorboard.close()
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """All events of a run; a last line that is still being written does not count."""
+    """All events of a run, without a last line that is still being written."""
     path = folder / "metrics.jsonl"
     if not path.exists():
         return []
     whole, _, _ = path.read_text().rpartition("\n")
     return [json.loads(line) for line in whole.splitlines()]
+
+
+class TensorBoardFile:
+    """One event file, opened at the first event.
+
+    TensorBoard's own writer works in a thread, where a full disk ends in a traceback that no
+    caller can catch. Its modules are slow to import, so only a run that logs imports them.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._file: BinaryIO | None = None
+
+    def write(self, event: Mapping[str, Any], step: int) -> None:
+        """Write the numbers of an event."""
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        if self._file is None:
+            self._open(step)
+        values = [
+            Summary.Value(tag=name, simple_value=value)
+            for name, value in event.items()
+            if isinstance(value, int | float)
+        ]
+        self._append(step=step, summary=Summary(value=values))
+
+    def _open(self, step: int) -> None:
+        """Open a file that makes TensorBoard discard this step and later ones of other files."""
+        from tensorboard.compat.proto.event_pb2 import SessionLog
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
+        self._file = open(self.folder / name, "wb", buffering=0)  # noqa: SIM115 (kept open)
+        self._append(file_version="brain.Event:2")
+        self._append(step=step, session_log=SessionLog(status=SessionLog.START))
+
+    def _append(self, **content: Any) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        event = Event(wall_time=time.time(), **content)
+        RecordWriter(self._file).write(event.SerializeToString())
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -1,4 +1,4 @@
-"""A recipe: the whole description of a run, apart from environment, seed and folder."""
+"""A recipe: all settings of a run apart from environment, seed and device."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,10 @@ from tokenworlds.replay.sampling import Sampler
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Learning:
-    """How one part learns: the segments of an update, the weights of its losses, the optimiser."""
+    """One learner: `batch` segments of `length` per update, loss weights and optimiser.
+
+    `scales` overrides the default weight of loss terms by name.
+    """
 
     batch: int
     length: int
@@ -21,9 +24,9 @@ class Learning:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evaluation:
-    """How the agent is judged: `episodes` every so many steps, `final_episodes` at the end.
+    """`episodes` are played every `every` steps, `final_episodes` at the end.
 
-    At temperature 0 it takes the likeliest actions, at 1 it draws as its policy says.
+    Temperature 0 takes the most likely action, temperature 1 samples from the policy.
     """
 
     every: int
@@ -32,28 +35,28 @@ class Evaluation:
     temperature: float = 0.0
 
     def __post_init__(self) -> None:
-        insist_on_temperature(self.temperature)
+        check_temperature(self.temperature)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Collection:
-    """How the agent plays while it learns.
+    """How the agent acts while it trains.
 
-    With probability `random_share` an action is drawn at random, in each stream for itself.
+    With probability `random_share`, independently in each environment, the action is random.
     """
 
     temperature: float = 1.0
     random_share: float = 0.0
 
     def __post_init__(self) -> None:
-        insist_on_temperature(self.temperature)
+        check_temperature(self.temperature)
         if not 0.0 <= self.random_share <= 1.0:
-            raise ValueError(f"random_share={self.random_share} is no share: 0 to 1 is allowed")
+            raise ValueError(f"random_share={self.random_share} is not allowed: it takes 0 to 1")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Housekeeping:
-    """How often the run is written down, in agent steps."""
+    """Intervals of logs and checkpoints in steps of the run (0: never); `keep` checkpoints stay."""
 
     log_every: int
     save_every: int
@@ -62,9 +65,9 @@ class Housekeeping:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
-    """Every number of a paper. `resolution` is the side of a frame; `num_envs` run in parallel.
+    """`paper` is the reference; frames have `resolution` pixels a side, and one channel if `grey`.
 
-    In `grey`, frames have one channel.
+    `steps` are agent steps of all `num_envs` environments together.
     """
 
     paper: str
@@ -83,11 +86,9 @@ class Recipe:
 
 
 def build_schedule(recipe: Recipe) -> Schedule:
-    """The way of a run of this recipe."""
     return recipe.schedule.build(num_envs=recipe.num_envs, total=recipe.steps)
 
 
-def insist_on_temperature(temperature: float) -> None:
-    """Refuse what no policy can be drawn at."""
+def check_temperature(temperature: float) -> None:
     if not 0.0 <= temperature < float("inf"):
-        raise ValueError(f"temperature={temperature} is not allowed: it is 0 or more")
+        raise ValueError(f"temperature={temperature} is not allowed: it takes 0 or more")

@@ -1,4 +1,4 @@
-"""What a run is a function of, package versions apart."""
+"""The specification of a run: all its inputs apart from package versions."""
 
 from dataclasses import dataclass
 
@@ -9,10 +9,7 @@ from tokenworlds.runs.recipe import Recipe
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunSpec:
-    """One run: a recipe at a size, an environment, a seed, and how it is computed.
-
-    What was written down without precision and compilation was computed as these are by default.
-    """
+    """A recipe at a size, an environment, a seed, and how to compute."""
 
     recipe_name: str
     size: str

@@ -1,4 +1,4 @@
-"""Numbers for eyes: short, of even precision, and as small curves."""
+"""Short texts for numbers: values, rates, durations and small curves."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -8,7 +8,7 @@ UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def value(number: float) -> str:
-    """Four significant digits, without an exponent where that is short enough."""
+    """About four significant digits, with an exponent only for very large or small numbers."""
     size = abs(number)
     if size >= 1e6 or 0 < size < 1e-4:
         return f"{number:.2e}"
@@ -17,7 +17,7 @@ def value(number: float) -> str:
 
 
 def rate(per_second: float) -> str:
-    """Three significant digits, thousands as k."""
+    """Three significant digits with a unit prefix: 6.37k."""
     for size, unit in UNITS:
         if per_second >= size:
             return f"{per_second / size:.3g}{unit}"
@@ -25,7 +25,7 @@ def rate(per_second: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Minutes and seconds, with hours and days where there are any."""
+    """4:12, 1:04:12 or 2 d 7 h."""
     minutes, rest = divmod(round(max(seconds, 0.0)), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
@@ -35,7 +35,7 @@ def duration(seconds: float) -> str:
 
 
 def sparkline(values: Sequence[float], width: int) -> str:
-    """The whole of a curve in so many characters; each shows the mean of its share."""
+    """A curve in at most `width` characters; each is the mean of an equal share of the values."""
     finite = [number for number in values if abs(number) < float("inf")]
     if not finite or width < 1:
         return ""

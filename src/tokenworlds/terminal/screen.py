@@ -1,35 +1,53 @@
-"""Where a run shows itself: on a terminal as a live screen, elsewhere as plain lines."""
+"""Screens of a run: a live display on a terminal, plain lines elsewhere."""
 
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions, ConsoleOptions, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
 from tokenworlds.runs.spec import RunSpec
 from tokenworlds.terminal import formatting
 from tokenworlds.training.loop import Screen
 from tokenworlds.training.throughput import EPISODES
 
-STOPPING = "stopping after this phase; Ctrl-C again leaves at once"
+STOPPING = "stopping after this phase; press Ctrl-C again to exit at once"
+NOTES = 2
+NARROW = 72
+ROOMY = 20
+REST = 14
+"""Lines of the live display apart from the loss terms."""
+NAME, NUMBER, GAP = 15, 10, 1
+RETURNS = {"training": "collect/return", "evaluation": "evaluation/return"}
+SPEEDS = {
+    "agent_steps": "acting {} steps/s",
+    "imagined_steps": "imagining {} steps/s",
+    EPISODES: "evaluating {} episodes/s",
+}
 
 
 @runtime_checkable
 class StoppableScreen(Screen, Protocol):
-    """A screen that can say that a wish to stop was heard."""
+    """A screen that confirms a request to stop."""
 
     def stopping(self) -> None:
-        """Called from a signal's handler."""
+        """Confirm; called from a signal handler."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What stands at the top: which run this is."""
+    """Which run this is; `best` is the best possible return, where it is known."""
 
     recipe: str
     size: str
@@ -41,7 +59,6 @@ class Heading:
 
     @classmethod
     def of(cls, spec: RunSpec, folder: Path, best: float | None) -> "Heading":
-        """The heading of a run; `best` is the best possible return, where it is known."""
         env, steps = spec.env.name, spec.recipe.steps
         return cls(spec.recipe_name, spec.size, env, spec.seed, steps, folder, best)
 
@@ -50,19 +67,16 @@ class Heading:
 def open_screen(heading: Heading) -> Iterator[StoppableScreen]:
     """The screen that suits standard output."""
     console = Console()
-    # Asked itself: to the console, a wish for colours makes everything a terminal.
+    # Not console.is_terminal, which FORCE_COLOR makes true for files too.
     terminal = sys.stdout.isatty() and not console.is_dumb_terminal
-    if not terminal or not draws_lines(console.encoding):
+    if not terminal or not encodes_bars(console.encoding):
         yield PlainScreen(heading)
         return
-    from tokenworlds.terminal.live_screen import LiveScreen
-
     with LiveScreen(heading, console) as screen:
         yield screen
 
 
-def draws_lines(encoding: str) -> bool:
-    """Whether an output can show more than letters."""
+def encodes_bars(encoding: str) -> bool:
     try:
         formatting.BARS.encode(encoding)
     except (UnicodeEncodeError, LookupError):
@@ -72,21 +86,20 @@ def draws_lines(encoding: str) -> bool:
 
 @dataclass(slots=True)
 class PlainScreen:
-    """A line for each event, in plain letters; the first is preceded by the heading."""
+    """One line of plain text for each event, after a line with the heading."""
 
     heading: Heading
     speed: str = ""
     begun: bool = False
 
     def event(self, event: Mapping[str, Any]) -> None:
-        """Steps, returns, the total loss of each learner, speed."""
-        parts = [f"step {event['agent_steps']:,}/{self.heading.steps:,}", *told(event)]
-        self._say("  ".join(parts) + self.speed)
+        parts = [f"step {event['agent_steps']:,}/{self.heading.steps:,}", *event_parts(event)]
+        self._print("  ".join(parts) + self.speed)
 
     def progress(
         self, steps: int, rates: Mapping[str, float], seconds_left: float | None, share: float
     ) -> None:
-        """Remembered for the next event."""
+        """Keep the rates for the next event."""
         speeds = [
             f"{name.removesuffix('_updates').replace('_', ' ')} {formatting.rate(rate)}/s"
             for name, rate in rates.items()
@@ -96,15 +109,14 @@ class PlainScreen:
         self.speed = "".join(f"  {part}" for part in (", ".join(speeds), *left) if part)
 
     def note(self, text: str) -> None:
-        """A line of its own."""
-        self._say(f"note: {text}")
+        self._print(f"note: {text}")
 
     def stopping(self) -> None:
-        """Written past the buffers, which may be in use when a signal comes."""
+        # A signal may arrive while the buffers of stdout are in use.
         with contextlib.suppress(OSError):
             os.write(2, f"{STOPPING}\n".encode())
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         top = self.heading
         if not self.begun:
             print(f"{top.recipe} ({top.size}) on {top.env}, seed {top.seed}: {top.folder}")
@@ -112,8 +124,8 @@ class PlainScreen:
         print(text, flush=True)
 
 
-def told(event: Mapping[str, Any]) -> list[str]:
-    """What a line says of an event."""
+def event_parts(event: Mapping[str, Any]) -> list[str]:
+    """The returns of an event and the total loss of each learner."""
     found = []
     if "evaluation/return" in event:
         episodes = int(event["evaluation/episodes"])
@@ -124,3 +136,176 @@ def told(event: Mapping[str, Any]) -> list[str]:
     totals = {name: number for name, number in event.items() if name.endswith("/loss/total")}
     losses = [f"{name.partition('/')[0]} {formatting.value(v)}" for name, v in totals.items()]
     return [*found, *([f"loss: {', '.join(losses)}"] if losses else [])]
+
+
+class SteadyLive(Live):
+    """A live display that survives a resized terminal and the output of others."""
+
+    disturbed = False
+    drawn_size: ConsoleDimensions | None = None
+
+    def refresh(self) -> None:
+        """Clear the screen first if its lines have moved since the last refresh."""
+        size = self.console.size
+        if self.disturbed or size != (self.drawn_size or size):
+            self.console.clear()
+        self.disturbed, self.drawn_size = False, size
+        super().refresh()
+
+
+class LiveScreen:
+    """Keeps all events and notes, and redraws every second."""
+
+    def __init__(self, heading: Heading, console: Console) -> None:
+        self.heading = heading
+        self._began = time.monotonic()
+        self._values: dict[str, list[float]] = defaultdict(list)
+        self._notes: deque[str] = deque(maxlen=NOTES)
+        self._steps = 0
+        self._share = 0.0
+        self._rates: Mapping[str, float] = {}
+        self._left: tuple[float, float] | None = None
+        self._stopping = False
+        self._live = SteadyLive(self, console=console, refresh_per_second=1)
+
+    def __enter__(self) -> "LiveScreen":
+        self._live.start(refresh=True)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._live.stop()
+
+    def event(self, event: Mapping[str, Any]) -> None:
+        for name, number in event.items():
+            self._values[name].append(float(number))
+
+    def progress(
+        self, steps: int, rates: Mapping[str, float], seconds_left: float | None, share: float
+    ) -> None:
+        self._steps, self._rates, self._share = steps, rates, share
+        self._left = None if seconds_left is None else (time.monotonic(), seconds_left)
+
+    def note(self, text: str) -> None:
+        self._notes.append(text)
+
+    def stopping(self) -> None:
+        # The terminal has written ^C into the display.
+        self._stopping = self._live.disturbed = True
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Any]:
+        # Drawing runs in another thread than training, so the lists are copied first.
+        values = {name: list(numbers) for name, numbers in list(self._values.items())}
+        width, height = options.max_width, console.height
+        gap = [Text()] if height >= ROOMY else []
+        yield self._title()
+        yield self._progress(width)
+        yield from gap
+        yield self._returns(values, width)
+        yield from gap
+        yield self._losses(values, width, height)
+        yield from gap
+        yield Text(self._speeds(), style="dim", no_wrap=True, overflow="ellipsis")
+        for text in list(self._notes):
+            yield Text(f"note: {text}", style="yellow")
+        yield self._footer()
+
+    def _title(self) -> RenderableType:
+        top = self.heading
+        run = Text.assemble((top.recipe, "bold cyan"), f" {top.size} on ", (top.env, "bold"))
+        clock = formatting.duration(time.monotonic() - self._began)
+        return two_ends(run.append(f", seed {top.seed}"), Text(clock, style="dim"))
+
+    def _progress(self, width: int) -> RenderableType:
+        total = self.heading.steps
+        text = f"{self._steps:,}/{total:,} steps  {self._share:4.0%}  {self._remaining()}"
+        room = max(width - len(text) - 2, 4)
+        bar = ProgressBar(total=1.0, completed=self._share, width=room)
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_row(bar, Text(text, no_wrap=True))
+        return table
+
+    def _remaining(self) -> str:
+        if self._share >= 1.0:
+            return "evaluating"
+        if self._left is None:
+            return "warming up"
+        since, seconds = self._left
+        return f"{formatting.duration(seconds - (time.monotonic() - since))} left"
+
+    def _returns(self, values: Mapping[str, list[float]], width: int) -> RenderableType:
+        curves = {name: values.get(key, []) for name, key in RETURNS.items()}
+        best = self.heading.best
+        beside = "" if best is None else f"best {formatting.value(best)}"
+        return curve_table("return", beside, curves, width)
+
+    def _losses(self, values: Mapping[str, list[float]], width: int, height: int) -> RenderableType:
+        """The loss terms of each learner, or only the totals where the terminal is low."""
+        learners = losses_by_learner(values)
+        if not learners:
+            return Text("losses appear after the first updates", style="dim")
+        beside = width >= NARROW
+        lengths = [len(terms) for terms in learners.values()]
+        if REST + (max(lengths) if beside else sum(lengths) + len(lengths)) > height:
+            learners = {name: {"total": terms["total"]} for name, terms in learners.items()}
+        share = width // len(learners) - 2 if beside else width
+        tables = [
+            curve_table(name, self._update_rate(name), terms, share)
+            for name, terms in learners.items()
+        ]
+        return side_by_side(tables) if beside else Group(*tables)
+
+    def _update_rate(self, learner: str) -> str:
+        rate = self._rates.get(f"{learner}_updates")
+        return "" if rate is None else f"{formatting.rate(rate)}/s"
+
+    def _speeds(self) -> str:
+        rates = self._rates
+        found = [text.format(formatting.rate(rates[k])) for k, text in SPEEDS.items() if k in rates]
+        return ", ".join(found)
+
+    def _footer(self) -> RenderableType:
+        if self._stopping:
+            return Text(STOPPING, style="bold yellow")
+        folder = Text(str(self.heading.folder), style="dim")
+        return two_ends(folder, Text("Ctrl-C saves and stops", style="dim"))
+
+
+def losses_by_learner(values: Mapping[str, list[float]]) -> dict[str, dict[str, list[float]]]:
+    """The curve of each loss term, the total first."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for key, numbers in values.items():
+        learner, _, term = key.partition("/loss/")
+        if term:
+            found.setdefault(learner, {"total": []})[term.replace("_", " ")] = numbers
+    return found
+
+
+def curve_table(
+    title: str, beside: str, curves: Mapping[str, Sequence[float]], width: int
+) -> Table:
+    """The name, latest value and sparkline of each curve, under a title."""
+    table = Table.grid(padding=(0, GAP, 0, 0))
+    table.add_column(width=NAME, no_wrap=True)
+    table.add_column(width=NUMBER, no_wrap=True, justify="right")
+    table.add_column(no_wrap=True, style="cyan")
+    table.add_row(Text(title, style="bold"), Text(beside, style="dim"), "")
+    room = max(width - NAME - NUMBER - 3 * GAP, 0)
+    for name, values in curves.items():
+        latest = formatting.value(values[-1]) if values else "-"
+        table.add_row(Text(name, style="dim"), latest, formatting.sparkline(values, room))
+    return table
+
+
+def side_by_side(tables: Sequence[Table]) -> Table:
+    row = Table.grid(padding=(0, 2, 0, 0))
+    row.add_row(*tables)
+    return row
+
+
+def two_ends(left: Text, right: Text) -> Table:
+    """A line with one text at each end."""
+    table = Table.grid(expand=True)
+    table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_column(no_wrap=True, justify="right")
+    table.add_row(left, right)
+    return table

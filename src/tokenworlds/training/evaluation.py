@@ -1,48 +1,73 @@
-"""How good the agent of a run is: games fixed by seeds, and the same games played at random."""
+"""Load the agent of a run, evaluate it, and write the report of the run."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tokenworlds.agent import Agent
+from tokenworlds.core.errors import Dreamless
 from tokenworlds.core.progress import Progress
-from tokenworlds.core.seeding import derive
+from tokenworlds.core.seeding import derive, numpy_generator, torch_generator
+from tokenworlds.envs.catalogue import best_return
 from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.evaluation.dreams import DreamRows, choose_segment, dream_rows
 from tokenworlds.evaluation.episodes import evaluate, evaluate_random
-from tokenworlds.evaluation.results import Result, facts_by_name
+from tokenworlds.evaluation.results import FILE, Result, facts_by_name, read_result
+from tokenworlds.replay.store import ReplayStore
 from tokenworlds.runs.folder import RunFolder
+from tokenworlds.runs.metrics import read_metrics
 from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training.job import progress_of
 
+if TYPE_CHECKING:
+    from tokenworlds.evaluation.report import Report
+
+ROWS = 2
+STEPS = 14
+CONTEXT = 2
+"""Real frames before a dream, unless the world needs more."""
+
 
 @dataclass(frozen=True, slots=True)
-class Trained:
-    """A agent as a run's newest whole checkpoint has it, and what that says of replay.
+class TrainedAgent:
+    """The agent of a run's newest usable checkpoint, and the state of its replay.
 
-    `told` holds a word on each checkpoint that is damaged.
+    `warnings` names each damaged checkpoint.
     """
 
     agent: Agent
     progress: Progress
-    told: tuple[str, ...]
+    warnings: tuple[str, ...]
     replay: Mapping[str, Any]
 
 
-def load_agent(folder: RunFolder, spec: RunSpec) -> Trained:
-    """The agent of a run, without its replay and its optimisers."""
-    found, told = folder.newest()
+def load_agent(folder: RunFolder, spec: RunSpec) -> TrainedAgent:
+    """Load the agent of a run without its replay and optimisers."""
+    found, warnings = folder.newest()
     if found is None:
         raise folder.no_checkpoint()
     agent = Agent.restore(spec, found.tensors["weights"])
-    return Trained(agent, progress_of(found), tuple(told), found.state["replay"])
+    return TrainedAgent(agent, progress_of(found), tuple(warnings), found.state["replay"])
 
 
-def games_seed(seed: int, steps: int) -> int:
-    """The seed of the games that a run of this seed is judged by, so many steps into it."""
+def open_replay(folder: RunFolder, trained: TrainedAgent) -> ReplayStore:
+    """The replay of a checkpoint, read-only: the run may append to it meanwhile."""
+    store = ReplayStore(
+        folder.path / "replay",
+        frame_shape=trained.agent.frame_shape,
+        action_space=trained.agent.action_space,
+        num_envs=trained.replay["layout"]["num_envs"],
+    )
+    store.look_back(trained.replay)
+    return store
+
+
+def evaluation_seed(seed: int, steps: int) -> int:
+    """The seed of the evaluation episodes of a run after `steps` agent steps."""
     return derive(seed, "evaluation", steps)
 
 
-def judge(
+def evaluate_run(
     agent: Agent,
     spec: RunSpec,
     progress: Progress,
@@ -52,11 +77,11 @@ def judge(
     seed: int | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Result:
-    """Let the agent and a random policy play; without another env or seed, those of the run."""
+    """Play episodes with the agent and with random actions; env and seed default to the run's."""
     env, seed = env or spec.env, spec.seed if seed is None else seed
     games: dict[str, Any] = {
         "episodes": episodes,
-        "seed": games_seed(seed, progress.steps),
+        "seed": evaluation_seed(seed, progress.steps),
         "should_stop": should_stop,
     }
     temperature = spec.recipe.evaluation.temperature
@@ -77,3 +102,58 @@ def judge(
         facts=facts_by_name([episode.facts for episode in played]),
         random_facts=facts_by_name([episode.facts for episode in random]),
     )
+
+
+def report_run(
+    folder: RunFolder, spec: RunSpec, agent: Agent, replay: ReplayStore | None
+) -> "Report":
+    """Write report.html and its pictures, with a dream if there are replay and a world model."""
+    # Imported here because matplotlib is slow to import.
+    from tokenworlds.evaluation.report import RunFacts, write_report
+
+    env = spec.env
+    return write_report(
+        folder.path,
+        facts=RunFacts(
+            recipe=spec.recipe_name,
+            size=spec.size,
+            env=env.name,
+            protocol=env.protocol,
+            seed=spec.seed,
+            steps=spec.recipe.steps,
+            machine=folder.machine,
+        ),
+        events=read_metrics(folder.path),
+        result=read_result(folder.path / FILE),
+        best=best_return(env.name),
+        dream=None if replay is None else dream_if_possible(agent, replay, spec.seed),
+    )
+
+
+def dream_if_possible(agent: Agent, replay: ReplayStore, seed: int) -> DreamRows | None:
+    try:
+        return dream_from_replay(agent, replay, seed)
+    except Dreamless:
+        return None
+
+
+def dream_from_replay(
+    agent: Agent,
+    replay: ReplayStore,
+    seed: int,
+    *,
+    count: int = ROWS,
+    horizon: int | None = None,
+) -> DreamRows | None:
+    """Dreams beside recent recorded steps; None if there are too few steps.
+
+    A given horizon must fit into replay.
+    """
+    context = max(CONTEXT, getattr(agent.world, "frames", 1))
+    length = min(STEPS, replay.length) if horizon is None else context + horizon
+    if length <= context:
+        return None
+    rng = numpy_generator(seed, "report")
+    segment = choose_segment(replay, count=count, length=length, generator=rng)
+    generator = torch_generator(seed, "report", device=str(agent.device))
+    return dream_rows(agent, segment, horizon=length - context, generator=generator)

@@ -17,9 +17,9 @@ from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.metrics import Average, MetricsFile
 from tokenworlds.runs.recipe import build_schedule
 from tokenworlds.runs.spec import RunSpec
-from tokenworlds.training.evaluation import games_seed
+from tokenworlds.training.evaluation import evaluation_seed
 from tokenworlds.training.job import Job
-from tokenworlds.training.throughput import EPISODES, Pace
+from tokenworlds.training.throughput import EPISODES, Throughput
 
 
 @runtime_checkable
@@ -59,7 +59,7 @@ class Loop:
         self.job = Job(spec, folder.path, screen.note)
         self.metrics = MetricsFile(folder.path)
         self.average = Average()
-        self.pace = Pace()
+        self.throughput = Throughput()
         self.schedule = build_schedule(spec.recipe)
         self.goal = self.schedule.goal
         self._tended = 0
@@ -120,14 +120,14 @@ class Loop:
     def _collect(self, phase: Phase) -> None:
         steps = phase.collect * self.spec.recipe.num_envs
         # Random play says nothing of how long it takes to act.
-        with nullcontext() if phase.random else self.pace.measure("agent_steps", steps):
+        with nullcontext() if phase.random else self.throughput.measure("agent_steps", steps):
             finished = self.job.collect(phase)
         for game in finished:
             self._note({"collect/return": game.score, "collect/length": float(game.length)})
 
     def _update(self, name: str, count: int) -> None:
         for _ in range(count):
-            with self.pace.measure(f"{name}_updates", 1):
+            with self.throughput.measure(f"{name}_updates", 1):
                 self._note(self.job.update(name))
 
     def _note(self, values: Mapping[str, Tensor | float]) -> None:
@@ -155,13 +155,13 @@ class Loop:
         return Every(every).due(self._tended, self.step)
 
     def _show(self) -> None:
-        rates, settings = dict(self.pace.rates()), self.spec.recipe.evaluation
+        rates, settings = dict(self.throughput.rates()), self.spec.recipe.evaluation
         if self._dreamed and "behaviour_updates" in rates:
             rates["imagined_steps"] = rates["behaviour_updates"] * self._dreamed
         step, end = self.step, self.schedule.step(self.goal)
         to_come = (end - 1) // settings.every - step // settings.every if settings.every else 0
         episodes = settings.final_episodes + settings.episodes * max(to_come, 0)
-        left = self.pace.seconds_left(work_of(self.job.progress.left(self.goal)), episodes)
+        left = self.throughput.seconds_left(work_of(self.job.progress.left(self.goal)), episodes)
         self.screen.progress(self.steps, rates, left, step / end)
 
     def _log(self, values: Mapping[str, float]) -> None:
@@ -186,7 +186,7 @@ class Loop:
 
     def _evaluate(self, should_stop: Callable[[], bool]) -> None:
         count = self.spec.recipe.evaluation.episodes
-        with self.pace.measure(EPISODES, count):
+        with self.throughput.measure(EPISODES, count):
             episodes = self.judge(count, should_stop)
         values = {"evaluation/return": mean(e.score for e in episodes)}
         self._log({**values, "evaluation/episodes": len(episodes)})
@@ -199,7 +199,7 @@ class Loop:
             self.job.agent,
             self.spec.env,
             episodes=episodes,
-            seed=games_seed(self.spec.seed, self.steps),
+            seed=evaluation_seed(self.spec.seed, self.steps),
             temperature=self.spec.recipe.evaluation.temperature,
             should_stop=should_stop,
         )

@@ -1,15 +1,15 @@
 import pytest
 
+from tokenworlds.commands import diagnosis
 from tokenworlds.core.errors import UserError
 from tokenworlds.envs.rendering import NO_RENDERER
-from tokenworlds.training import doctor
 
 
 def test_the_renderer_that_works_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "begin", lambda name: "begins")
+    monkeypatch.setattr(diagnosis, "reset_env", lambda name: "resets")
     monkeypatch.setenv("MUJOCO_GL", "osmesa")
-    finding = doctor.renderer()
-    assert (finding.state, finding.said) == ("good", "dmc:cartpole-balance begins, by osmesa")
+    finding = diagnosis.renderer()
+    assert (finding.state, finding.text) == ("good", "dmc:cartpole-balance resets, by osmesa")
 
 
 def test_a_machine_that_cannot_draw_is_fit_but_told_what_to_install(
@@ -18,5 +18,5 @@ def test_a_machine_that_cannot_draw_is_fit_but_told_what_to_install(
     def fail(name: str) -> str:
         raise UserError(NO_RENDERER)
 
-    monkeypatch.setattr(doctor, "begin", fail)
-    assert doctor.renderer() == doctor.Finding("rendering", "note", NO_RENDERER)
+    monkeypatch.setattr(diagnosis, "reset_env", fail)
+    assert diagnosis.renderer() == diagnosis.Finding("rendering", "note", NO_RENDERER)

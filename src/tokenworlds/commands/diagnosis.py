@@ -1,4 +1,4 @@
-"""Whether a machine is fit to train on: what is installed, what it can compute, what works."""
+"""Checks of a machine: installed packages, devices, environments, and a tiny training run."""
 
 import os
 import platform
@@ -27,7 +27,7 @@ from tokenworlds.training.loop import Loop
 
 GIB = 2**30
 ENOUGH = 2 * GIB
-"""Free memory and disk space that the smallest size asks for, with room to spare."""
+"""Free memory and disk space that the smallest size needs, with some reserve."""
 TINY: Mapping[str, Any] = {
     "steps": 48,
     "num_envs": 2,
@@ -42,30 +42,30 @@ TINY: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at: "bad" keeps training from working, "note" is worth knowing."""
+    """The result of one check; "bad" prevents training, "note" does not."""
 
     name: str
     state: Literal["good", "note", "bad"]
-    said: str
+    text: str
 
 
-def examine(recipe: Recipe, folder: Path) -> Iterator[Finding]:
-    """Everything, quick things first; `folder` is where runs would go, `recipe` is tried out."""
+def diagnose(recipe: Recipe, folder: Path) -> Iterator[Finding]:
+    """All checks, the quick ones first: disk space for `folder`, a tiny run of `recipe`."""
     yield Finding("python", "good", f"{platform.python_version()} on {platform.platform()}")
     yield from packages()
     yield Finding("device", "good", device())
     yield from precision("cuda" if torch.cuda.is_available() else "cpu")
     yield Finding("threads", "good", f"{torch.get_num_threads()} of {os.cpu_count()} cores")
-    yield room("disk", shutil.disk_usage(existing(folder)).free, f"free for {folder}")
+    yield free_space("disk", shutil.disk_usage(existing(folder)).free, f"free for {folder}")
     yield from memory()
-    yield attempt("toy:catch", partial(begin, "catch"))
-    yield from games()
+    yield attempt("toy:catch", partial(reset_env, "catch"))
+    yield from optional_envs()
     yield renderer()
-    yield attempt("training", partial(train_a_little, recipe))
+    yield attempt("training", partial(train_tiny, recipe))
 
 
 def packages() -> Iterator[Finding]:
-    """The version of each package that the project asks for; extras may be absent."""
+    """The version of each required package; extras may be missing."""
     for requirement in requires("tokenworlds") or ():
         name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
         extra = re.search(r"extra == ['\"]([\w-]+)", requirement)
@@ -79,82 +79,79 @@ def packages() -> Iterator[Finding]:
 
 
 def device() -> str:
-    """What `auto` computes on."""
+    """The device that `auto` chooses."""
     if torch.cuda.is_available():
         return f"cuda: {torch.cuda.get_device_name()}"
     return f"cpu: {processor()}"
 
 
-def precision(place: str) -> Iterator[Finding]:
-    """What `auto` computes in on a device, and whether bfloat16 is to be had."""
-    yield Finding("precision", "good", f"{best_precision(place)} unless --precision says otherwise")
-    lack = lack_of_bfloat16(place)
-    said = f"refused: {lack}" if lack else f"allowed on {place}"
-    yield Finding("bfloat16", "note" if lack else "good", said)
+def precision(device: str) -> Iterator[Finding]:
+    """The precision that `auto` chooses, and whether bfloat16 works."""
+    yield Finding("precision", "good", f"{best_precision(device)} unless --precision is given")
+    lack = lack_of_bfloat16(device)
+    text = f"refused: {lack}" if lack else f"allowed on {device}"
+    yield Finding("bfloat16", "note" if lack else "good", text)
 
 
-def room(name: str, free: int, what: str) -> Finding:
-    """Whether there is enough of something."""
+def free_space(name: str, free: int, what: str) -> Finding:
     return Finding(name, "good" if free >= ENOUGH else "note", f"{free / GIB:.1f} GiB {what}")
 
 
 def existing(folder: Path) -> Path:
-    """The folder, or the nearest above it that is there."""
+    """The folder or its nearest existing parent."""
     folder = folder.absolute()
     return next(path for path in (folder, *folder.parents) if path.exists())
 
 
 def memory() -> Iterator[Finding]:
-    """Memory that may be used, where the system tells."""
+    """Available memory, where /proc has it."""
     try:
         text = Path("/proc/meminfo").read_text()
     except OSError:
         return
     found = re.search(r"^MemAvailable:\s*(\d+) kB", text, re.MULTILINE)
     if found:
-        yield room("memory", int(found[1]) * 1024, "available")
+        yield free_space("memory", int(found[1]) * 1024, "available")
 
 
-def games() -> Iterator[Finding]:
-    """One game of each family beyond the built-in ones; a missing extra is no fault."""
+def optional_envs() -> Iterator[Finding]:
+    """One environment of each optional family."""
     for name in ("atari:Pong", "crafter", "minatar:breakout", "gym:CartPole-v1"):
-        yield no_fault(attempt(name, partial(begin, name)))
+        yield optional(attempt(name, partial(reset_env, name)))
 
 
 def renderer() -> Finding:
-    """What DeepMind Control is drawn by, or what would have to be installed."""
-    return no_fault(attempt("rendering", draw))
+    """The renderer of DeepMind Control, or what to install."""
+    return optional(attempt("rendering", render_control))
 
 
-def draw() -> str:
-    """Draw a frame of DeepMind Control."""
-    said = begin("dmc:cartpole-balance")
-    return f"dmc:cartpole-balance {said}, by {os.environ.get(VARIABLE) or 'what MuJoCo chose'}"
+def render_control() -> str:
+    text = reset_env("dmc:cartpole-balance")
+    return f"dmc:cartpole-balance {text}, by {os.environ.get(VARIABLE) or 'the default of MuJoCo'}"
 
 
-def no_fault(found: Finding) -> Finding:
-    """The finding, of something that training can do without."""
+def optional(found: Finding) -> Finding:
+    """The finding about something that training does not need."""
     return replace(found, state="note") if found.state == "bad" else found
 
 
-def begin(name: str) -> str:
-    """Begin a game."""
+def reset_env(name: str) -> str:
     env = EnvSpec(name).make()
     shape = env.reset(0).shape
     env.close()
-    return f"begins, frames of {' x '.join(map(str, shape))}"
+    return f"resets, frames of {' x '.join(map(str, shape))}"
 
 
-def train_a_little(recipe: Recipe) -> str:
-    """A few updates of everything, saved, in a folder that is deleted."""
+def train_tiny(recipe: Recipe) -> str:
+    """Train and save a tiny run in a temporary folder."""
     small = variant(recipe, {**TINY, "behaviour.horizon": 2})
     env = EnvSpec("catch", size=small.resolution, grey=small.grey)
     threads = torch.get_num_threads()
     spec = RunSpec(
         recipe_name="doctor", size="nano", recipe=small, env=env, seed=0, threads=threads
     )
-    with tempfile.TemporaryDirectory() as place:
-        loop = Loop(spec, RunFolder.create(Path(place) / "run", spec), Silence())
+    with tempfile.TemporaryDirectory() as parent:
+        loop = Loop(spec, RunFolder.create(Path(parent) / "run", spec), SilentScreen())
         loop.begin()
         loop.run(lambda: False)
         updates = dict(loop.job.progress.updates)
@@ -163,7 +160,7 @@ def train_a_little(recipe: Recipe) -> str:
 
 
 def attempt(name: str, act: Callable[[], str]) -> Finding:
-    """Try something; whatever it raises is the finding."""
+    """Call `act`; an exception becomes a bad finding."""
     try:
         return Finding(name, "good", act())
     except UserError as error:
@@ -172,16 +169,13 @@ def attempt(name: str, act: Callable[[], str]) -> Finding:
         return Finding(name, "bad", f"{type(error).__name__}: {error}")
 
 
-class Silence:
-    """A screen that shows nothing."""
+class SilentScreen:
+    """Shows nothing."""
 
-    def event(self, event: Mapping[str, Any]) -> None:
-        """Nothing is shown."""
+    def event(self, event: Mapping[str, Any]) -> None: ...
 
     def progress(
         self, steps: int, rates: Mapping[str, float], seconds_left: float | None, share: float
-    ) -> None:
-        """Nothing is shown."""
+    ) -> None: ...
 
-    def note(self, text: str) -> None:
-        """Nothing is shown."""
+    def note(self, text: str) -> None: ...
