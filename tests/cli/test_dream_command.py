@@ -10,7 +10,7 @@ from tiny_runs import sentence
 
 from tokenworlds.cli import main
 
-LINES = ["real", "reconstruction", "codes", "changed", "dream"]
+LINES = ["real", "reconstruction", "tokens", "changed tokens", "dream"]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A game whose frames count: each is one grey level, moved on by the action; and worlds for it."""
+"""An environment whose frames are one grey level, increased by each action; worlds for it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Level:
 
 
 class CountingWorld(nn.Module):
-    """Knows that an action adds `gain` times itself, and one; rewards are the action."""
+    """An action adds 1 + `gain` times itself to the level; the reward is the action."""
 
     def __init__(self, gain: int = 10) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ def counting_agent(gain: int = 10) -> Agent:
 
 
 def recipe_agent(name: str, side: int = SIDE) -> Agent:
-    """A recipe's own world at its smallest, with fresh weights and small frames."""
+    """A recipe's world at size nano, with fresh weights and small frames."""
     torch.manual_seed(0)
     world = load(name, "nano").recipe.world
     shape = FrameShape(side, side)
@@ -99,27 +99,27 @@ def recipe_agent(name: str, side: int = SIDE) -> Agent:
 
 
 def counting_segment(
-    openings: list[set[int]], steps: int, seed: int = 0, side: int = SIDE
+    starts: list[set[int]], steps: int, seed: int = 0, side: int = SIDE
 ) -> Segment:
-    """Rows of the game that begin anew, at another level, where an episode opens."""
+    """Recorded rows; an episode starts, at a random level, at each of the steps in `starts`."""
     rng = np.random.default_rng(seed)
-    shape = (len(openings), steps)
+    shape = (len(starts), steps)
     action = rng.integers(ACTIONS.size, size=shape)
     level = np.zeros(shape)
-    for row, opens in enumerate(openings):
+    for row, times in enumerate(starts):
         for time in range(steps):
-            fresh = time == 0 or time in opens
+            fresh = time == 0 or time in times
             before = level[row, time - 1] + 10 * action[row, time - 1] + 1
             level[row, time] = rng.integers(5, 30) if fresh else before
-    first = np.array([[time in opens for time in range(steps)] for opens in openings])
+    first = np.array([[time in times for time in range(steps)] for times in starts])
     frame = np.broadcast_to(level[..., None, None, None], (*shape, side, side, 3))
-    no = torch.zeros(shape, dtype=torch.bool)
+    never = torch.zeros(shape, dtype=torch.bool)
     return Segment(
         frame=torch.from_numpy(frame.astype(np.uint8)),
         first=torch.from_numpy(first),
         action=torch.from_numpy(action),
         reward=torch.from_numpy(action.astype(np.float32)),
-        terminated=no,
-        truncated=no,
-        mask=~no,
+        terminated=never,
+        truncated=never,
+        mask=~never,
     )

@@ -3,7 +3,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_report import EVENTS, FACTS, read
+from test_report import EVENTS, METADATA, read
 from test_results import RESULT
 
 from tokenworlds.commands.running import score_text
@@ -12,14 +12,14 @@ from tokenworlds.evaluation.report import write_report
 from tokenworlds.evaluation.results import (
     FILE,
     crafter_score,
-    facts_by_name,
+    info_by_name,
     read_result,
     score_of_rates,
     success_rate,
     write_result,
 )
 
-# Four episodes: one achievement always, one once, one never.
+# Four episodes: one achievement in all, one in a single one, one in none.
 COUNTS = {
     "achievement/collect_wood": (3.0, 1.0, 2.0, 9.0),
     "achievement/eat_cow": (0.0, 5.0, 0.0, 0.0),
@@ -28,10 +28,10 @@ COUNTS = {
 # (101 * 26 * 1) ** (1 / 3) - 1
 SCORE = 12.7964
 NOTHING = {name: (0.0,) * 4 for name in COUNTS}
-COUNTED = replace(RESULT, env="crafter", facts=COUNTS, random_facts=NOTHING)
+COUNTED = replace(RESULT, env="crafter", info=COUNTS, random_info=NOTHING)
 
 
-def test_nothing_scores_0_and_everything_100() -> None:
+def test_the_score_is_0_without_achievements_and_100_with_all() -> None:
     assert score_of_rates([0.0] * 22) == 0.0
     assert score_of_rates([100.0] * 22) == pytest.approx(100.0)
 
@@ -42,7 +42,7 @@ def test_the_score_is_a_geometric_mean_of_one_plus_the_rates() -> None:
     assert score_of_rates([8.0, 99.0]) == pytest.approx(29.0)
 
 
-def test_a_rate_counts_episodes_however_often_one_unlocked_it() -> None:
+def test_a_rate_counts_each_episode_with_the_achievement_once() -> None:
     assert success_rate([0.0, 1.0, 7.0, 0.0]) == 50.0
     score = crafter_score({**COUNTS, "other": (1.0, 1.0, 1.0, 1.0)})
     assert score is not None
@@ -50,33 +50,33 @@ def test_a_rate_counts_episodes_however_often_one_unlocked_it() -> None:
     assert score.score == pytest.approx(SCORE, abs=1e-4)
 
 
-def test_an_environment_without_achievements_has_no_such_score(tmp_path: Path) -> None:
+def test_an_environment_without_achievements_has_no_crafter_score(tmp_path: Path) -> None:
     assert crafter_score({"other": (1.0, 2.0)}) is None
     document = json.loads(write_result(tmp_path / FILE, RESULT).read_text())
-    assert not {"facts", "random_facts", "crafter", "random_crafter"} & document.keys()
+    assert not {"info", "random_info", "crafter", "random_crafter"} & document.keys()
     assert "Crafter" not in score_text(RESULT)
 
 
-def test_facts_of_episodes_are_gathered_by_name() -> None:
+def test_the_info_of_episodes_is_collected_by_name() -> None:
     episodes = [{"a": 1.0, "b": 2.0}, {"a": 3.0, "b": 4.0}]
-    assert facts_by_name(episodes) == {"a": (1.0, 3.0), "b": (2.0, 4.0)}
-    assert facts_by_name([*episodes, {"a": 5.0}]) == {"a": (1.0, 3.0, 5.0)}
-    assert facts_by_name([{}, {}]) == {}
+    assert info_by_name(episodes) == {"a": (1.0, 3.0), "b": (2.0, 4.0)}
+    assert info_by_name([*episodes, {"a": 5.0}]) == {"a": (1.0, 3.0, 5.0)}
+    assert info_by_name([{}, {}]) == {}
 
 
-def test_the_file_holds_every_count_and_the_score(tmp_path: Path) -> None:
+def test_the_file_contains_every_count_and_the_score(tmp_path: Path) -> None:
     path = write_result(tmp_path / FILE, COUNTED)
     assert read_result(path) == COUNTED
     document = json.loads(path.read_text())
-    assert document["facts"]["achievement/eat_cow"] == [0.0, 5.0, 0.0, 0.0]
+    assert document["info"]["achievement/eat_cow"] == [0.0, 5.0, 0.0, 0.0]
     assert document["crafter"]["score"] == pytest.approx(SCORE, abs=1e-4)
     assert document["crafter"]["success"]["eat_cow"] == 25.0
     assert document["random_crafter"]["score"] == 0.0
 
 
-def test_facts_that_are_none_are_refused(tmp_path: Path) -> None:
+def test_invalid_info_is_refused(tmp_path: Path) -> None:
     path = write_result(tmp_path / FILE, COUNTED)
-    path.write_text(json.dumps({**json.loads(path.read_text()), "facts": 3}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "info": 3}))
     with pytest.raises(UserError, match="cannot be read"):
         read_result(path)
 
@@ -85,16 +85,16 @@ def test_the_score_and_the_rates_are_told() -> None:
     lines = [line.split() for line in score_text(COUNTED).splitlines()]
     assert ["Crafter", "score", "12.8", "%;", "random", "policy:", "0.0", "%"] in lines
     assert ["eat_cow", "25.0", "%", "0.0", "%"] in lines
-    alone = [line.split() for line in score_text(replace(COUNTED, random_facts={})).splitlines()]
+    alone = [line.split() for line in score_text(replace(COUNTED, random_info={})).splitlines()]
     assert ["eat_cow", "25.0", "%"] in alone
 
 
 def test_the_report_shows_the_score_and_the_rates(tmp_path: Path) -> None:
-    text = read(write_report(tmp_path, facts=FACTS, events=EVENTS, result=COUNTED).page).text
+    text = read(write_report(tmp_path, metadata=METADATA, events=EVENTS, result=COUNTED).page).text
     assert text[text.index("Crafter score") + 1] == "12.8 %"
     assert text[text.index("eat_cow") + 1 : text.index("eat_cow") + 3] == [
         "random policy: 0.0 %",
         "25.0 %",
     ]
-    plain = read(write_report(tmp_path, facts=FACTS, events=EVENTS, result=RESULT).page).text
+    plain = read(write_report(tmp_path, metadata=METADATA, events=EVENTS, result=RESULT).page).text
     assert not [word for word in plain if "Crafter" in word or "Achievements" in word]

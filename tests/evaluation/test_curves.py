@@ -1,6 +1,5 @@
 import io
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from tokenworlds.evaluation.curves import (
     loss_terms,
     select,
     smooth,
-    write_curve,
 )
 from tokenworlds.evaluation.pictures import DARK, LIGHT
 from tokenworlds.evaluation.results import Result
@@ -55,7 +53,7 @@ def lines_of(axes: Axes) -> dict[str, tuple[list[float], list[float]]]:
     }
 
 
-def test_a_metric_is_taken_from_the_events_that_have_it_and_are_numbers() -> None:
+def test_a_metric_is_read_from_the_events_with_a_finite_value() -> None:
     training, evaluation = select(EVENTS, TRAINING), select(EVENTS, EVALUATION)
     assert training.steps.tolist() == [64, 320]
     assert training.values.tolist() == [-0.5, 0.5]
@@ -69,7 +67,7 @@ def test_smoothing_keeps_a_constant(count: int, spread: float) -> None:
     np.testing.assert_allclose(smooth(np.full(count, 3.5), spread), 3.5)
 
 
-def test_smoothing_weighs_neighbours_by_a_bell() -> None:
+def test_smoothing_uses_gaussian_weights() -> None:
     pulse = np.zeros(101)
     pulse[50] = 1.0
     smoothed = smooth(pulse, 2.0)
@@ -83,7 +81,7 @@ def test_smoothing_without_spread_changes_nothing() -> None:
     np.testing.assert_allclose(smooth(values, 0.0), values)
 
 
-def test_smoothing_calms_noise_and_follows_a_slope_without_delay() -> None:
+def test_smoothing_reduces_noise_and_follows_a_slope_without_delay() -> None:
     slope = np.linspace(0, 1, 200)
     noisy = slope + np.random.default_rng(0).normal(size=200) * 0.3
     inner = slice(20, -20)
@@ -91,7 +89,7 @@ def test_smoothing_calms_noise_and_follows_a_slope_without_delay() -> None:
     np.testing.assert_allclose(smooth(slope, 5.0)[inner], slope[inner], atol=1e-12)
 
 
-def test_the_picture_holds_the_returns_at_their_steps() -> None:
+def test_the_figure_plots_the_returns_at_their_steps() -> None:
     lines = lines_of(axes_of(EVENTS))
     assert lines["evaluation"] == ([256, 512], [-0.25, 1])
     steps, values = lines["training, smoothed"]
@@ -99,13 +97,13 @@ def test_the_picture_holds_the_returns_at_their_steps() -> None:
     np.testing.assert_allclose(values, smooth(np.array([-0.5, 0.5]), 2.0))
 
 
-def test_the_final_evaluation_ends_the_curve() -> None:
+def test_the_final_evaluation_is_the_last_point() -> None:
     lines = lines_of(axes_of(EVENTS, final=RESULT))
     assert lines["evaluation"] == ([256, 512, 5000], [-0.25, 1, 0.5])
     assert lines["4 final episodes: 0.50 ± 0.50"] == ([5000], [0.5])
 
 
-def test_best_and_random_are_lines_across_named_at_their_end() -> None:
+def test_best_and_random_are_labelled_horizontal_lines() -> None:
     axes = axes_of(EVENTS, best=1.0, random=-0.75)
     across = [line.get_ydata() for line in axes.lines if len(line.get_xdata()) == 2]  # type: ignore[arg-type]
     assert [1.0, 1.0] in [list(y) for y in across]  # type: ignore[arg-type]
@@ -123,16 +121,15 @@ def test_the_axes_are_labelled_and_the_legend_names_every_curve() -> None:
     assert axes.get_ylabel() == "return"
 
 
-def test_the_file_is_a_png_of_the_promised_size(tmp_path: Path) -> None:
-    path = write_curve(tmp_path / "curve.png", EVENTS, title="a run", best=1.0, random=-0.75)
-    with Image.open(path) as picture:
+def test_the_curve_is_a_png_of_the_documented_size() -> None:
+    png = curve_png(EVENTS, title="a run", best=1.0, random=-0.75)
+    with Image.open(io.BytesIO(png)) as picture:
         picture.load()
         assert (picture.format, picture.size) == ("PNG", (1600, 900))
-    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("final", [None, RESULT, replace(RESULT, returns=(1.0,))])
-def test_a_run_without_a_single_event_has_a_picture(final: Result | None) -> None:
+def test_a_run_without_events_has_a_picture(final: Result | None) -> None:
     assert curve_png([], title="$no$ <math>", final=final, theme=DARK).startswith(b"\x89PNG")
 
 
@@ -140,7 +137,7 @@ def test_the_same_events_give_the_same_bytes() -> None:
     assert curve_png(EVENTS, title="a run") == curve_png(EVENTS, title="a run")
 
 
-def test_terms_are_gathered_by_learner_with_the_total_last() -> None:
+def test_terms_are_collected_by_learner_with_the_total_last() -> None:
     assert loss_terms(LOSSES) == {
         "world": ["reward", "termination", "total"],
         "behaviour": ["actor"],
@@ -152,14 +149,14 @@ def test_terms_are_gathered_by_learner_with_the_total_last() -> None:
     ("values", "wide"),
     [([100.0, 1.0], True), ([10.0, 1.0], False), ([100.0, 0.0], False), ([5.0, -5.0], False)],
 )
-def test_only_positive_losses_that_fall_far_are_logarithmic(
+def test_only_positive_losses_with_a_wide_range_are_logarithmic(
     values: list[float], wide: bool
 ) -> None:
     assert is_wide(Points(np.arange(2), np.array(values))) == wide
 
 
 @pytest.mark.parametrize("count", [1, 4, 5, 9])
-def test_a_panel_for_each_term(count: int) -> None:
+def test_every_term_has_a_panel(count: int) -> None:
     terms = [f"term_{number}" for number in range(count)]
     events = [
         {"agent_steps": step, **{f"world/loss/{term}": 100.0 / step for term in terms}}
@@ -172,6 +169,6 @@ def test_a_panel_for_each_term(count: int) -> None:
         assert picture.height == round(200 * (1.75 * lines + 0.1))
 
 
-def test_a_term_that_was_never_a_number_is_an_empty_panel() -> None:
+def test_a_term_without_finite_values_has_an_empty_panel() -> None:
     events = [{"agent_steps": 1, "world/loss/reward": float("nan")}]
     assert loss_png(events, "world", ["reward"]).startswith(b"\x89PNG")

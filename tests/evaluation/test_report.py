@@ -13,15 +13,15 @@ from test_results import RESULT
 
 from tokenworlds.evaluation.dreams import DreamRows, dream_rows
 from tokenworlds.evaluation.report import (
-    RunFacts,
+    RunMetadata,
     flatten,
+    format_number,
     latest_metrics,
-    number,
     score_tiles,
     write_report,
 )
 
-FACTS = RunFacts(
+METADATA = RunMetadata(
     recipe="step-vq-m",
     size="nano",
     env="toy:catch",
@@ -44,7 +44,7 @@ def dream() -> DreamRows:
 
 
 class Reader(HTMLParser):
-    """Collects what a page shows and what it refers to; notes tags left open."""
+    """Collects the text, links and tags of a page; checks that tags are closed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,17 +75,19 @@ def read(path: Path) -> Reader:
     return reader
 
 
-def test_the_page_tells_the_run_its_scores_and_its_numbers(
+def test_the_page_shows_the_run_its_scores_and_its_metrics(
     tmp_path: Path, dream: DreamRows
 ) -> None:
-    files = write_report(tmp_path, facts=FACTS, events=EVENTS, result=RESULT, best=1.0, dream=dream)
+    files = write_report(
+        tmp_path, metadata=METADATA, events=EVENTS, result=RESULT, best=1.0, dream=dream
+    )
     text = " ".join(read(files.page).text)
     for expected in (
         "step-vq-m (nano) on toy:catch",
         "Protocol toy, seed 3, 128 of 6,000 agent steps.",
         "0.50 ± 0.50",
         "\N{MINUS SIGN}0.50 ± 0.50",
-        "4 episodes at 5,000 steps, protocol toy, actions drawn at temperature 0.5",
+        "4 episodes at 5,000 steps, protocol toy, sampled actions, temperature 0.5",
         "66.7 %",
         "world/loss/reward",
         "0.1234",
@@ -96,7 +98,7 @@ def test_the_page_tells_the_run_its_scores_and_its_numbers(
 
 
 def test_the_page_and_its_pictures_are_in_the_folder(tmp_path: Path, dream: DreamRows) -> None:
-    files = write_report(tmp_path, facts=FACTS, events=EVENTS, result=RESULT, dream=dream)
+    files = write_report(tmp_path, metadata=METADATA, events=EVENTS, result=RESULT, dream=dream)
     assert files.dream is not None
     assert {files.page, files.curve, files.dream} == set(tmp_path.iterdir())
     for path in (files.curve, files.dream):
@@ -105,7 +107,7 @@ def test_the_page_and_its_pictures_are_in_the_folder(tmp_path: Path, dream: Drea
 
 
 def test_the_page_needs_no_other_file_and_no_network(tmp_path: Path, dream: DreamRows) -> None:
-    files = write_report(tmp_path, facts=FACTS, events=EVENTS, result=RESULT, dream=dream)
+    files = write_report(tmp_path, metadata=METADATA, events=EVENTS, result=RESULT, dream=dream)
     reader, source = read(files.page), files.page.read_text()
     assert len(reader.links) == 2 * 4  # Curve, dream and two learners, in light and in dark.
     for link in reader.links:
@@ -117,17 +119,19 @@ def test_the_page_needs_no_other_file_and_no_network(tmp_path: Path, dream: Drea
 
 
 def test_names_are_escaped(tmp_path: Path) -> None:
-    mean = '<script>alert("&")</script>'
-    facts = replace(FACTS, recipe=mean, env=mean, protocol=mean, machine={mean: mean})
-    events = [{"agent_steps": 1, f"{mean}/loss/{mean}": 1.0, "world/code_usage": 0.5}]
-    files = write_report(tmp_path, facts=facts, events=events)
+    hostile = '<script>alert("&")</script>'
+    metadata = replace(
+        METADATA, recipe=hostile, env=hostile, protocol=hostile, machine={hostile: hostile}
+    )
+    events = [{"agent_steps": 1, f"{hostile}/loss/{hostile}": 1.0, "world/code_usage": 0.5}]
+    files = write_report(tmp_path, metadata=metadata, events=events)
     reader = read(files.page)
     assert "script" not in reader.tags
-    assert mean in reader.text
+    assert hostile in reader.text
 
 
-def test_a_run_that_was_just_begun_has_a_report(tmp_path: Path) -> None:
-    files = write_report(tmp_path, facts=FACTS, events=[])
+def test_a_run_without_events_has_a_report(tmp_path: Path) -> None:
+    files = write_report(tmp_path, metadata=METADATA, events=[])
     text = " ".join(read(files.page).text)
     assert files.dream is None
     assert "the agent has not been evaluated" in text
@@ -135,18 +139,18 @@ def test_a_run_that_was_just_begun_has_a_report(tmp_path: Path) -> None:
     assert "Dream" not in text
 
 
-def test_scores_stand_beside_chance_and_perfection_where_these_are_known() -> None:
+def test_scores_are_compared_with_random_and_best_returns_if_known() -> None:
     names = [name for name, _, _ in score_tiles(RESULT, 1.0)]
-    assert names == ["mean return", "random policy", "best possible", "of the way"]
+    assert names == ["mean return", "random policy", "best possible", "normalised score"]
     alone = replace(RESULT, random_returns=(), temperature=1.0)
     assert [name for name, _, _ in score_tiles(alone, None)] == ["mean return"]
-    assert score_tiles(alone, None)[0][2].endswith("actions drawn")
-    assert score_tiles(RESULT, None)[0][2].endswith("actions drawn at temperature 0.5")
-    likeliest = replace(RESULT, temperature=0.0)
-    assert score_tiles(likeliest, None)[0][2].endswith("likeliest actions")
+    assert score_tiles(alone, None)[0][2].endswith("sampled actions")
+    assert score_tiles(RESULT, None)[0][2].endswith("sampled actions, temperature 0.5")
+    greedy = replace(RESULT, temperature=0.0)
+    assert score_tiles(greedy, None)[0][2].endswith("greedy actions")
 
 
-def test_the_latest_value_of_each_metric_counts() -> None:
+def test_the_latest_value_of_each_metric_is_shown() -> None:
     assert latest_metrics(EVENTS) == {
         "agent_steps": 128,
         "behaviour/loss/actor": -0.5,
@@ -156,8 +160,8 @@ def test_the_latest_value_of_each_metric_counts() -> None:
     }
 
 
-def test_facts_that_are_not_known_are_left_out() -> None:
-    assert flatten(FACTS.machine) == {"python": "3.11.7", "torch": "2.13.0"}
+def test_unknown_metadata_is_left_out() -> None:
+    assert flatten(METADATA.machine) == {"python": "3.11.7", "torch": "2.13.0"}
 
 
 @pytest.mark.parametrize(
@@ -173,4 +177,4 @@ def test_facts_that_are_not_known_are_left_out() -> None:
     ],
 )
 def test_numbers_are_short(value: float, text: str) -> None:
-    assert number(value) == text
+    assert format_number(value) == text

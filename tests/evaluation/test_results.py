@@ -39,14 +39,14 @@ def test_a_score_is_the_mean_and_its_standard_error() -> None:
     assert str(Score(5.0, 0.126, 3)) == "5.00 ± 0.13"
 
 
-def test_one_episode_has_no_standard_error_and_none_has_no_score() -> None:
+def test_one_episode_has_no_standard_error_and_no_episodes_have_no_score() -> None:
     assert score_of([2.0]) == Score(2.0, None, 1)
     assert str(score_of([2.0])) == "2.00"
-    with pytest.raises(ValueError, match="no episode"):
+    with pytest.raises(ValueError, match="at least one episode"):
         score_of([])
 
 
-def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_result_survives_writing_and_reading(tmp_path: Path) -> None:
     path = write_result(tmp_path / FILE, RESULT)
     assert path == tmp_path / "evaluation.json"
     assert read_result(path) == RESULT
@@ -55,7 +55,7 @@ def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert alone.random_score is None
 
 
-def test_a_result_that_does_not_tell_updates_had_as_many_as_gradient_steps(tmp_path: Path) -> None:
+def test_a_result_without_updates_has_as_many_as_gradient_steps(tmp_path: Path) -> None:
     path = write_result(tmp_path / FILE, RESULT)
     document = json.loads(path.read_text())
     del document["updates"]
@@ -63,7 +63,7 @@ def test_a_result_that_does_not_tell_updates_had_as_many_as_gradient_steps(tmp_p
     assert read_result(path) == replace(RESULT, updates=5000)
 
 
-def test_the_file_tells_every_return_its_protocol_and_both_scores(tmp_path: Path) -> None:
+def test_the_file_contains_every_return_the_protocol_and_both_scores(tmp_path: Path) -> None:
     document = json.loads(write_result(tmp_path / FILE, RESULT).read_text())
     assert document["returns"] == [1.0, 1.0, -1.0, 1.0]
     assert (document["env"], document["protocol"]) == ("toy:catch", "toy")
@@ -72,18 +72,18 @@ def test_the_file_tells_every_return_its_protocol_and_both_scores(tmp_path: Path
     assert document["random_score"]["mean"] == -0.5
 
 
-def test_a_run_that_was_not_judged_has_no_result(tmp_path: Path) -> None:
+def test_a_run_without_evaluation_has_no_result(tmp_path: Path) -> None:
     assert read_result(tmp_path / FILE) is None
 
 
 @pytest.mark.parametrize("content", ["", '{"env": "toy', "[]", '{"env": "toy:catch"}', "3"])
-def test_a_file_that_holds_no_result_is_named(tmp_path: Path, content: str) -> None:
+def test_the_error_about_an_unreadable_file_names_it(tmp_path: Path, content: str) -> None:
     (tmp_path / FILE).write_text(content)
     with pytest.raises(UserError, match=r"evaluation\.json cannot be read"):
         read_result(tmp_path / FILE)
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
+def test_a_failed_write_leaves_only_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = replace_file(tmp_path / "a.txt", b"old")

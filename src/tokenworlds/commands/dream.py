@@ -82,11 +82,10 @@ class Dream:
 
 def write_picture(out: Path, rows: "DreamRows") -> None:
     """Write a picture or an animation, by the suffix of the file."""
-    from tokenworlds.evaluation.dream_picture import draw_dream, write_animation
-    from tokenworlds.evaluation.pictures import image_bytes
+    from tokenworlds.evaluation.dream_picture import dream_png, write_animation
     from tokenworlds.evaluation.results import replace_file
 
     if out.suffix.lower() == ".png":
-        replace_file(out, image_bytes(draw_dream(rows)))
+        replace_file(out, dream_png(rows))
     else:
         write_animation(out, rows)

@@ -1,1 +1,1 @@
-"""Playing episodes and telling how they went."""
+"""Evaluate agents and render the results: scores, curves, dreams, reports."""

@@ -1,9 +1,8 @@
-"""The learning curve of a run: returns over agent steps, from the events it wrote down."""
+"""Curves of a run's metrics over agent steps: returns, and the loss terms of each learner."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,18 +13,18 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter
 
 from tokenworlds.evaluation.pictures import LIGHT, Theme, figure_bytes, minus
-from tokenworlds.evaluation.results import Result, replace_file
+from tokenworlds.evaluation.results import Result
 
 Event = Mapping[str, Any]
 EVALUATION = "evaluation/return"
 TRAINING = "collect/return"
 WIDE_RANGE = 30.0
-"""From this ratio of largest to smallest on, a positive loss is drawn on a logarithmic scale."""
+"""A positive loss has a logarithmic axis if its maximum exceeds its minimum by this factor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Values of one metric where it was written down."""
+    """The logged values of one metric."""
 
     steps: Int[np.ndarray, " T"]
     values: Float[np.ndarray, " T"]
@@ -46,40 +45,21 @@ def select(events: Sequence[Event], name: str) -> Points:
 
 
 def smooth(values: Float[np.ndarray, " T"], spread: float) -> Float[np.ndarray, " T"]:
-    """Weighted means of the neighbours on both sides, by a bell of this spread in points.
+    """Centred Gaussian average; `spread` is the standard deviation in points.
 
-    Where neighbours are missing the others weigh more, so a constant stays what it is.
+    The weights are renormalised at the ends, so a constant stays constant.
     """
     if not len(values):
         return values
     radius = math.ceil(3 * spread)
-    bell = np.exp(-0.5 * (np.arange(-radius, radius + 1) / max(spread, 1e-9)) ** 2)
+    kernel = np.exp(-0.5 * (np.arange(-radius, radius + 1) / max(spread, 1e-9)) ** 2)
     inner = slice(radius, radius + len(values))
-    return np.convolve(values, bell)[inner] / np.convolve(np.ones_like(values), bell)[inner]
+    return np.convolve(values, kernel)[inner] / np.convolve(np.ones_like(values), kernel)[inner]
 
 
 def smooth_points(points: Points) -> Float[np.ndarray, " T"]:
-    """The values of a whole run, calmed: by its fiftieth part, or two points if that is more."""
+    """Smooth with a spread of 2 % of the points, at least two."""
     return smooth(points.values, max(2.0, len(points) / 50))
-
-
-def write_curve(
-    path: Path,
-    events: Sequence[Event],
-    *,
-    title: str,
-    best: float | None = None,
-    random: float | None = None,
-    final: Result | None = None,
-    theme: Theme = LIGHT,
-) -> Path:
-    """Draw the learning curve into a PNG of 1600 x 900 pixels.
-
-    `best` and `random` are mean returns drawn as lines to compare with; `final` is the evaluation
-    that the run is judged by.
-    """
-    png = curve_png(events, title=title, best=best, random=random, final=final, theme=theme)
-    return replace_file(path, png)
 
 
 def curve_png(
@@ -91,7 +71,11 @@ def curve_png(
     final: Result | None = None,
     theme: Theme = LIGHT,
 ) -> bytes:
-    """The picture that `write_curve` writes."""
+    """The learning curve as a PNG of 1600 x 900 pixels.
+
+    `best` and `random` are mean returns, plotted as reference lines; `final` is the evaluation
+    after training.
+    """
     return figure_bytes(curve_figure(events, title, best, random, final, theme))
 
 
@@ -103,15 +87,15 @@ def curve_figure(
     final: Result | None,
     theme: Theme,
 ) -> Figure:
-    """The figure itself, not tied to any state of matplotlib."""
+    # Figure, unlike pyplot, keeps no global state.
     layout = ConstrainedLayoutEngine(rect=(0.015, 0.02, 0.97, 0.96))
     figure = Figure(figsize=(8, 4.5), dpi=200, facecolor=theme.background, layout=layout)
     axes = figure.add_subplot()
-    draw_training(axes, select(events, TRAINING), theme)
-    draw_evaluation(axes, select(events, EVALUATION), final, theme)
-    draw_mark(axes, "best", best, theme.best, theme)
-    draw_mark(axes, "random", random, theme.muted, theme)
-    dress(axes, theme)
+    plot_training(axes, select(events, TRAINING), theme)
+    plot_evaluation(axes, select(events, EVALUATION), final, theme)
+    plot_reference(axes, "best", best, theme.best)
+    plot_reference(axes, "random", random, theme.muted)
+    style_axes(axes, theme)
     axes.set_xlabel("agent steps", color=theme.muted, fontsize=11)
     axes.set_ylabel("return", color=theme.muted, fontsize=11)
     heading = axes.set_title(title, loc="left", color=theme.text, fontsize=14, pad=34)
@@ -120,16 +104,16 @@ def curve_figure(
     return figure
 
 
-def draw_training(axes: Axes, points: Points, theme: Theme) -> None:
-    """Returns while learning: faint as they were, and smoothed."""
+def plot_training(axes: Axes, points: Points, theme: Theme) -> None:
+    """Returns of the collected episodes, raw and smoothed."""
     if len(points):
         axes.plot(points.steps, points.values, color=theme.soft, lw=0.8, alpha=0.35)
         style: dict[str, Any] = {"color": theme.soft, "lw": 2.2, "label": "training, smoothed"}
         axes.plot(points.steps, smooth_points(points), **style)
 
 
-def draw_evaluation(axes: Axes, points: Points, final: Result | None, theme: Theme) -> None:
-    """Returns when judged, the last one with its standard error."""
+def plot_evaluation(axes: Axes, points: Points, final: Result | None, theme: Theme) -> None:
+    """Returns of the evaluations; the final one has an error bar."""
     steps, values = list(points.steps), list(points.values)
     if final is not None:
         steps, values = [*steps, final.agent_steps], [*values, final.score.mean]
@@ -144,8 +128,8 @@ def draw_evaluation(axes: Axes, points: Points, final: Result | None, theme: The
         axes.errorbar(steps[-1:], values[-1:], final.score.error or 0.0, clip_on=False, **bar)
 
 
-def draw_mark(axes: Axes, name: str, value: float | None, colour: str, theme: Theme) -> None:
-    """A line across the picture, named at its end: what could be reached, what chance reaches."""
+def plot_reference(axes: Axes, name: str, value: float | None, colour: str) -> None:
+    """A dashed horizontal line with its name at the right."""
     if value is None:
         return
     axes.axhline(value, color=colour, lw=1.6, ls=(0, (4, 3)), zorder=2)
@@ -154,8 +138,8 @@ def draw_mark(axes: Axes, name: str, value: float | None, colour: str, theme: Th
     axes.annotate(minus(f"{name}\n{value:.4g}"), color=colour, fontsize=10, **place, **offset)
 
 
-def dress(axes: Axes, theme: Theme, ticks: int = 6) -> None:
-    """Quiet axes: lines for the values only, no frame, steps as 2k."""
+def style_axes(axes: Axes, theme: Theme, ticks: int = 6) -> None:
+    """Horizontal grid lines, no box, steps abbreviated as 2k."""
     axes.set_facecolor(theme.background)
     axes.grid(axis="y", color=theme.grid, lw=0.8)
     axes.set_axisbelow(True)
@@ -167,19 +151,19 @@ def dress(axes: Axes, theme: Theme, ticks: int = 6) -> None:
 
 
 def add_legend(axes: Axes, theme: Theme) -> None:
-    """Names of the curves in a row above them, or a word if there is none."""
+    """A legend above the curves, or a note if there are none."""
     if axes.get_legend_handles_labels()[0]:
         axes.set_xlim(left=0)
         place: dict[str, Any] = {"bbox_to_anchor": (-0.01, 1.0), "ncols": 3, "borderpad": 0.2}
-        look: dict[str, Any] = {"frameon": False, "labelcolor": theme.text, "fontsize": 10.5}
-        axes.legend(loc="lower left", **place, **look)
+        style: dict[str, Any] = {"frameon": False, "labelcolor": theme.text, "fontsize": 10.5}
+        axes.legend(loc="lower left", **place, **style)
     else:
-        word = "no episode is over yet"
-        axes.text(0.5, 0.5, word, transform=axes.transAxes, ha="center", color=theme.muted)
+        note = "no finished episodes yet"
+        axes.text(0.5, 0.5, note, transform=axes.transAxes, ha="center", color=theme.muted)
 
 
 def loss_terms(events: Sequence[Event]) -> dict[str, list[str]]:
-    """The terms `learner/loss/term` that were written down, by learner, the total last."""
+    """The terms of the metrics `learner/loss/term`, by learner, the total last."""
     found: dict[str, dict[str, None]] = {}
     for name in dict.fromkeys(name for event in events for name in event):
         learner, _, term = name.partition("/loss/")
@@ -193,24 +177,24 @@ def loss_terms(events: Sequence[Event]) -> dict[str, list[str]]:
 def loss_png(
     events: Sequence[Event], learner: str, terms: Sequence[str], theme: Theme = LIGHT
 ) -> bytes:
-    """The curves of a learner's terms over agent steps."""
+    """A panel for each loss term of a learner."""
     columns = 4 if len(terms) % 4 in (0, 3) else 3
-    lines = math.ceil(len(terms) / columns)
-    size = (8, 1.75 * lines + 0.1)
+    rows = math.ceil(len(terms) / columns)
+    size = (8, 1.75 * rows + 0.1)
     figure = Figure(figsize=size, dpi=200, facecolor=theme.background, layout="constrained")
-    grid = figure.subplots(lines, columns, squeeze=False)
+    grid = figure.subplots(rows, columns, squeeze=False)
     for axes in grid.flat[len(terms) :]:
         axes.set_visible(False)
     for axes, term in zip(grid.flat, terms, strict=False):
-        draw_term(axes, term, select(events, f"{learner}/loss/{term}"), theme)
+        plot_term(axes, term, select(events, f"{learner}/loss/{term}"), theme)
     return figure_bytes(figure)
 
 
-def draw_term(axes: Axes, term: str, points: Points, theme: Theme) -> None:
-    """One panel, with the latest value beside its name."""
+def plot_term(axes: Axes, term: str, points: Points, theme: Theme) -> None:
+    """One panel, titled with the term and its latest value."""
     axes.plot(points.steps, points.values, color=theme.strong, lw=0.6, alpha=0.3)
     axes.plot(points.steps, smooth_points(points), color=theme.strong, lw=1.5)
-    dress(axes, theme, ticks=3)
+    style_axes(axes, theme, ticks=3)
     axes.tick_params(labelsize=7)
     if is_wide(points):
         axes.set_yscale("log")
@@ -224,7 +208,7 @@ def draw_term(axes: Axes, term: str, points: Points, theme: Theme) -> None:
 
 
 def is_wide(points: Points) -> bool:
-    """Whether a linear scale would hide the end of the curve."""
+    """Whether a linear axis would flatten the end of the curve."""
     if not len(points) or points.values.min() <= 0:
         return False
     return bool(np.ptp(np.log(points.values)) > np.log(WIDE_RANGE))

@@ -1,4 +1,4 @@
-"""A picture of a dream: what happened, how the codes hold it, and how the world went on alone."""
+"""Render dreams: a sheet with time from left to right, or an animation with a step per image."""
 
 import io
 from collections.abc import Iterator
@@ -9,44 +9,42 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Int, UInt8
 from PIL import Image, ImageDraw
-from torch import Generator
 
-from tokenworlds.agent import Agent
 from tokenworlds.core.errors import unknown
-from tokenworlds.core.types import Segment
-from tokenworlds.evaluation.dreams import DreamRows, Stretch, dream_rows
+from tokenworlds.evaluation.dreams import DreamRows, EpisodeSpan
 from tokenworlds.evaluation.pictures import (
     LIGHT,
     Theme,
-    code_colours,
     font,
+    greys,
     image_bytes,
     minus,
-    shades,
+    token_colours,
 )
 from tokenworlds.evaluation.results import replace_file
 
+Pixels = UInt8[np.ndarray, "H W 3"]
 CELL = 128
-"""About how many pixels a frame takes; it is enlarged by a whole number."""
-WIDEST = "codes at random"
-"""The line of text that takes most room among the names at the left."""
+"""Approximate size of a frame in pixels; frames are enlarged by an integer factor."""
+WIDEST = "predicted reward"
+"""The widest label."""
 NOTABLE = 0.1
-"""Rewards smaller than this share of the largest are not worth a word."""
+"""Rewards below this fraction of the largest are not shown."""
 FAINT = 0.15
-"""How strongly a code is drawn that is the same as before."""
-MOVING_CELL = 192
-LETTER = 20
+"""Opacity of unchanged tokens."""
+ANIMATED_CELL = 192
+ANIMATED_TEXT = 20
 FORMATS = (".webp", ".gif")
 
 
 def label(kind: str) -> str:
-    """The name of a kind of frame, in short lines."""
+    """The name of a kind of frame, broken into lines."""
     return kind.replace(", ", ",\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where things stand, in pixels: rows of a segment are panels, its kinds of frame lines."""
+    """Positions on a sheet in pixels. A row of the segment is a panel, a kind of frame a line."""
 
     steps: int
     breaks: tuple[int, ...]
@@ -59,223 +57,212 @@ class Layout:
 
     @classmethod
     def of(cls, rows: DreamRows) -> "Layout":
-        """The layout that rows ask for."""
         panels, steps, height, width, _ = rows.real.shape
         factor = max(1, round(CELL / max(height, width)))
         rewards = bool(np.any(np.abs(rows.reward) > 0))
         size = {"factor": factor, "height": height * factor, "width": width * factor}
-        breaks = tuple({time for part in rows.stretches for time in (part.begin, part.dream)})
+        breaks = tuple({time for span in rows.spans for time in (span.start, span.dream)})
         return cls(steps, breaks, panels, len(rows.kinds), rewards, **size)
 
     @property
     def gap(self) -> int:
-        """Between frames."""
         return self.width // 16
 
     @property
     def text(self) -> int:
-        """Size of letters: readable when the picture is as wide as a page."""
+        """Font size that is readable when the sheet is scaled to the width of a page."""
         return min(max(self.steps * self.width // 56, 14), 40)
 
     @property
     def left(self) -> int:
-        """Width of the names at the left."""
+        """Width of the labels."""
         return int(font(self.text).getlength(WIDEST)) + 2 * self.text
 
     @property
     def panel(self) -> int:
-        """Height of a panel with the space after it."""
+        """Height of a panel with the space below it."""
         strips = 2 if self.rewards else 0
         return self.top + self.lines * (self.height + self.gap) + (strips + 1) * self.strip
 
     @property
     def top(self) -> int:
-        """Height of a panel's heading."""
+        """Height of a panel's headings."""
         return 2 * self.text
 
     @property
     def strip(self) -> int:
-        """Height of a line of numbers."""
+        """Height of a line of rewards."""
         return int(1.5 * self.text)
 
     @property
     def size(self) -> tuple[int, int]:
-        """Width and height of the picture."""
-        return self.span(0, self.steps)[1] + self.text, self.panels * self.panel + self.text
+        """Width and height of the sheet."""
+        return self.x_range(0, self.steps)[1] + self.text, self.panels * self.panel + self.text
 
     def x(self, time: int) -> int:
-        """Left edge of a step; where something begins there is more space before it."""
+        """Left edge of a step. A wider gap precedes each start of an episode or a dream."""
         wider = sum(1 for each in self.breaks if 0 < each <= time)
         return self.left + time * (self.width + self.gap) + wider * 2 * self.gap
 
-    def span(self, begin: int, end: int) -> tuple[int, int]:
-        """Left edge of a step and right edge of the one before `end`."""
-        return self.x(begin), self.x(end - 1) + self.width
+    def x_range(self, start: int, end: int) -> tuple[int, int]:
+        """Left edge of step `start` and right edge of step `end - 1`."""
+        return self.x(start), self.x(end - 1) + self.width
 
     def y(self, panel: int, line: int) -> int:
-        """Upper edge of a line of frames; the strips of numbers come after the last line."""
+        """Top edge of a line of frames; the rewards follow the last line."""
         return self.text + panel * self.panel + self.top + line * (self.height + self.gap)
 
 
-def write_dream(
-    path: Path,
-    agent: Agent,
-    segment: Segment,
-    *,
-    horizon: int,
-    generator: Generator | None,
-    theme: Theme = LIGHT,
-) -> Path:
-    """Dream the last `horizon` steps of each row of a segment, and draw it beside the record."""
-    rows = dream_rows(agent, segment, horizon=horizon, generator=generator)
-    return replace_file(path, image_bytes(draw_dream(rows, theme)))
+def dream_png(rows: DreamRows, theme: Theme = LIGHT) -> bytes:
+    return image_bytes(render_dream(rows, theme))
 
 
-def draw_dream(rows: DreamRows, theme: Theme = LIGHT) -> Image.Image:
-    """Time across; a panel for each row."""
+def render_dream(rows: DreamRows, theme: Theme = LIGHT) -> Image.Image:
+    """A sheet with a panel for each row."""
     layout = Layout.of(rows)
     image = Image.new("RGB", layout.size, theme.background)
-    pen = ImageDraw.Draw(image)
-    for stretch in rows.stretches:
-        draw_stretch(pen, layout, stretch, theme)
+    canvas = ImageDraw.Draw(image)
+    for span in rows.spans:
+        render_span(canvas, layout, span, theme)
     for panel in range(layout.panels):
         for line, kind in enumerate(rows.kinds):
-            draw_name(pen, layout, layout.y(panel, line) + layout.height // 2, kind, theme)
+            render_label(canvas, layout, layout.y(panel, line) + layout.height // 2, kind, theme)
         if layout.rewards:
-            draw_rewards(pen, layout, rows, panel, theme)
-    for (x, y), cell in cells(rows, layout, theme):
+            render_rewards(canvas, layout, rows, panel, theme)
+    for (x, y), cell in render_cells(rows, layout, theme):
         image.paste(Image.fromarray(cell), (x, y))
-        edge = (x - 1, y - 1, x + layout.width, y + layout.height)
-        pen.rectangle(edge, outline=theme.grid)
+        border = (x - 1, y - 1, x + layout.width, y + layout.height)
+        canvas.rectangle(border, outline=theme.grid)
     return image
 
 
-def draw_stretch(pen: ImageDraw.ImageDraw, layout: Layout, stretch: Stretch, theme: Theme) -> None:
-    """What was seen and what was dreamt under headings, the dream on a ground of its own."""
-    top = layout.y(stretch.row, 0)
-    bottom = layout.y(stretch.row, layout.lines)
-    if stretch.dream < stretch.end:
-        left, right = layout.span(stretch.dream, stretch.end)
+def render_span(
+    canvas: ImageDraw.ImageDraw, layout: Layout, span: EpisodeSpan, theme: Theme
+) -> None:
+    """Headings over the context and over the dream, which has a coloured background."""
+    top = layout.y(span.row, 0)
+    bottom = layout.y(span.row, layout.lines)
+    if span.dream < span.end:
+        left, right = layout.x_range(span.dream, span.end)
         box = (left - layout.gap, top - layout.top, right + layout.gap, bottom)
-        pen.rounded_rectangle(box, radius=layout.gap, fill=theme.panel)
-    draw_heading(pen, layout, stretch.row, (stretch.begin, stretch.dream), ("seen", theme.muted))
-    draw_heading(pen, layout, stretch.row, (stretch.dream, stretch.end), ("dreamt", theme.strong))
+        canvas.rounded_rectangle(box, radius=layout.gap, fill=theme.panel)
+    context, dream = (span.start, span.dream), (span.dream, span.end)
+    render_heading(canvas, layout, span.row, context, ("context", theme.muted))
+    render_heading(canvas, layout, span.row, dream, ("imagined", theme.strong))
 
 
-def draw_heading(
-    pen: ImageDraw.ImageDraw,
+def render_heading(
+    canvas: ImageDraw.ImageDraw,
     layout: Layout,
     panel: int,
     steps: tuple[int, int],
-    look: tuple[str, str],
+    style: tuple[str, str],
 ) -> None:
-    """A word and a line under it, across some steps."""
+    """A word, underlined across some steps; `style` is the word and its colour."""
     if steps[0] == steps[1]:
         return
-    left, right = layout.span(*steps)
+    left, right = layout.x_range(*steps)
     y = layout.y(panel, 0) - layout.gap
-    word, colour = look
+    word, colour = style
     thick = max(layout.text // 8, 2)
-    pen.line((left, y, right, y), fill=colour, width=thick)
-    pen.text((left, y - thick), word, font=font(layout.text), fill=colour, anchor="ld")
+    canvas.line((left, y, right, y), fill=colour, width=thick)
+    canvas.text((left, y - thick), word, font=font(layout.text), fill=colour, anchor="ld")
 
 
-def draw_name(
-    pen: ImageDraw.ImageDraw, layout: Layout, middle: int, name: str, theme: Theme
+def render_label(
+    canvas: ImageDraw.ImageDraw, layout: Layout, middle: int, name: str, theme: Theme
 ) -> None:
-    """The name of a line, at its left."""
     place = (layout.left - layout.text, middle)
-    letters = font(layout.text)
-    pen.text(place, label(name), font=letters, fill=theme.text, anchor="rm", align="right")
+    style: dict[str, Any] = {"font": font(layout.text), "fill": theme.text}
+    canvas.text(place, label(name), anchor="rm", align="right", **style)
 
 
-def draw_rewards(
-    pen: ImageDraw.ImageDraw, layout: Layout, rows: DreamRows, panel: int, theme: Theme
+def render_rewards(
+    canvas: ImageDraw.ImageDraw, layout: Layout, rows: DreamRows, panel: int, theme: Theme
 ) -> None:
-    """What each action brought, and what the dream expected of it."""
+    """The reward of each action, and the reward that the dream predicts."""
     least = NOTABLE * np.abs(rows.reward).max()
     lines = {
         "reward": (rows.reward, theme.text),
-        "dreamt reward": (rows.dreamt_reward, theme.strong),
+        "predicted reward": (rows.predicted_reward, theme.strong),
     }
     for strip, (name, (values, colour)) in enumerate(lines.items()):
         y = layout.y(panel, layout.lines) + strip * layout.strip + layout.strip // 2
-        draw_name(pen, layout, y, name, theme)
+        render_label(canvas, layout, y, name, theme)
         for time, value in enumerate(values[panel]):
             if abs(value) >= least:
                 place = (layout.x(time) + layout.width // 2, y)
-                pen.text(place, signed(value), colour, font(layout.text), anchor="mm")
+                canvas.text(place, format_reward(value), colour, font(layout.text), anchor="mm")
 
 
-def signed(value: float) -> str:
-    """A reward in few letters."""
+def format_reward(value: float) -> str:
     short = f"{value:+.2f}".rstrip("0").rstrip(".") if abs(value) < 10 else f"{value:+.0f}"
     return minus(short)
 
 
-def cells(
+def render_cells(
     rows: DreamRows, layout: Layout, theme: Theme
-) -> Iterator[tuple[tuple[int, int], UInt8[np.ndarray, "H W 3"]]]:
-    """Every enlarged frame with its place; padding has none."""
-    for stretch in rows.stretches:
-        for time in range(stretch.begin, stretch.end):
+) -> Iterator[tuple[tuple[int, int], Pixels]]:
+    """Every cell except padding, with its position. Context frames in a dream are faded."""
+    for span in rows.spans:
+        for time in range(span.start, span.end):
             for line, kind in enumerate(rows.kinds):
-                cell = draw_cell(rows, kind, (stretch.row, time), layout.factor, theme)
-                if kind in rows.dreams and time < stretch.dream:
+                cell = render_cell(rows, kind, (span.row, time), layout.factor, theme)
+                if kind in rows.dreams and time < span.dream:
                     cell = fade(cell, theme)
-                yield (layout.x(time), layout.y(stretch.row, line)), cell
+                yield (layout.x(time), layout.y(span.row, line)), cell
 
 
-def draw_cell(
+def render_cell(
     rows: DreamRows, kind: str, at: tuple[int, int], factor: int, theme: Theme
-) -> UInt8[np.ndarray, "H W 3"]:
-    """One frame enlarged, or the codes of one as large."""
-    coded = rows.coded
-    if coded and kind in ("codes", "changed"):
+) -> Pixels:
+    """An enlarged frame, or its tokens at the same size; `at` is the row and the step."""
+    tokens = rows.tokens
+    if tokens and kind in ("tokens", "changed tokens"):
         height, width = (factor * side for side in rows.real.shape[2:4])
-        lit = coded.changed[at] if kind == "changed" else None
-        colours = (shades if coded.shades else code_colours)(coded.vocabulary)
-        return draw_tiles(coded.tiles[at], colours, (height, width), theme, lit)
+        lit = tokens.changed[at] if kind == "changed tokens" else None
+        colours = (greys if tokens.shades else token_colours)(tokens.vocabulary)
+        return render_tokens(tokens.grid[at], colours, (height, width), theme, lit)
     shown = {"real": rows.real, **rows.dreams}
-    frames = coded.reconstruction if coded and kind == "reconstruction" else shown[kind]
+    frames = tokens.reconstruction if tokens and kind == "reconstruction" else shown[kind]
     frame = frames[at]
     frame = frame if frame.shape[-1] == 3 else frame[..., :1].repeat(3, axis=-1)
     return enlarge(frame, factor)
 
 
-def draw_tiles(
-    tiles: Int[np.ndarray, "h w"],
+def render_tokens(
+    grid: Int[np.ndarray, "h w"],
     colours: UInt8[np.ndarray, "V 3"],
     size: tuple[int, int],
     theme: Theme,
     lit: Bool[np.ndarray, "h w"] | None = None,
-) -> UInt8[np.ndarray, "H W 3"]:
-    """A coloured square for each code, in the middle of the cell; faint where it is not lit."""
-    strength = np.ones(tiles.shape) if lit is None else np.where(lit, 1.0, FAINT)
-    opaque = np.rint(255 * strength * (tiles >= 0)).astype(np.uint8)
-    factor = max(1, min(size[0] // tiles.shape[0], size[1] // tiles.shape[1]))
-    ground = Image.new("RGB", size[::-1], theme.background)
-    squares = Image.fromarray(rule(enlarge(colours[tiles], factor), factor))
-    spare = (size[1] - squares.width) // 2, (size[0] - squares.height) // 2
-    mask = Image.fromarray(enlarge(opaque[..., None], factor)[..., 0])
-    ground.paste(squares, spare, mask=mask)
-    return np.asarray(ground)
+) -> Pixels:
+    """A coloured square for each token, centred in the cell; faint where `lit` is False."""
+    opacity = np.ones(grid.shape) if lit is None else np.where(lit, 1.0, FAINT)
+    alpha = np.rint(255 * opacity * (grid >= 0)).astype(np.uint8)
+    factor = max(1, min(size[0] // grid.shape[0], size[1] // grid.shape[1]))
+    image = Image.new("RGB", size[::-1], theme.background)
+    squares = Image.fromarray(add_edges(enlarge(colours[grid], factor), factor))
+    corner = (size[1] - squares.width) // 2, (size[0] - squares.height) // 2
+    mask = Image.fromarray(enlarge(alpha[..., None], factor)[..., 0])
+    image.paste(squares, corner, mask=mask)
+    return np.asarray(image)
 
 
 def enlarge(frame: UInt8[np.ndarray, "H W C"], factor: int) -> UInt8[np.ndarray, "h w C"]:
-    """Every pixel a square of pixels."""
+    """Repeat every pixel `factor` times in both directions."""
     return frame.repeat(factor, axis=0).repeat(factor, axis=1)
 
 
-def rule(squares: UInt8[np.ndarray, "H W 3"], factor: int) -> UInt8[np.ndarray, "H W 3"]:
-    """Thin darker lines that part the squares."""
+def add_edges(squares: Pixels, factor: int) -> Pixels:
+    """Darken the top and left edge of every square, to separate equal neighbours."""
     rows, columns = (np.arange(side) % factor < factor // 8 for side in squares.shape[:2])
     shade = np.where(rows[:, None] | columns, 0.8, 1.0)
     return np.asarray(np.rint(squares * shade[..., None]), np.uint8)
 
 
-def fade(cell: UInt8[np.ndarray, "H W 3"], theme: Theme) -> UInt8[np.ndarray, "H W 3"]:
-    """Most of the way to the background."""
+def fade(cell: Pixels, theme: Theme) -> Pixels:
+    """Blend a cell with the background."""
     image = Image.fromarray(cell)
     return np.asarray(Image.blend(Image.new("RGB", image.size, theme.background), image, 0.35))
 
@@ -283,41 +270,42 @@ def fade(cell: UInt8[np.ndarray, "H W 3"], theme: Theme) -> UInt8[np.ndarray, "H
 def write_animation(
     path: Path, rows: DreamRows, *, seconds: float = 0.4, theme: Theme = LIGHT
 ) -> Path:
-    """Write an animated WebP or GIF, by the name's ending; each step lasts so many seconds."""
+    """Write an animated WebP or GIF, chosen by the suffix, with so many seconds per step."""
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
         raise unknown("animation", suffix, FORMATS)
     buffer = io.BytesIO()
-    images = [draw_moment(rows, time, theme) for time in range(rows.real.shape[1])]
-    how: dict[str, Any] = {"duration": round(1000 * seconds), "loop": 0, "lossless": True}
-    images[0].save(buffer, suffix[1:], save_all=True, append_images=images[1:], **how)
+    images = [render_step(rows, time, theme) for time in range(rows.real.shape[1])]
+    options: dict[str, Any] = {"duration": round(1000 * seconds), "loop": 0, "lossless": True}
+    images[0].save(buffer, suffix[1:], save_all=True, append_images=images[1:], **options)
     return replace_file(path, buffer.getvalue())
 
 
-def draw_moment(rows: DreamRows, time: int, theme: Theme = LIGHT) -> Image.Image:
-    """All rows at one step, the kinds of frame under their names."""
+def render_step(rows: DreamRows, time: int, theme: Theme = LIGHT) -> Image.Image:
+    """All rows at one step, with a column for each kind of frame."""
     panels, _, height, width, _ = rows.real.shape
-    factor = max(1, round(MOVING_CELL / max(height, width)))
+    factor = max(1, round(ANIMATED_CELL / max(height, width)))
     lines = max(label(kind).count("\n") + 1 for kind in rows.kinds)
-    gap, top = LETTER // 2, (lines + 1) * LETTER
+    gap, top = ANIMATED_TEXT // 2, (lines + 1) * ANIMATED_TEXT
     across, down = width * factor + gap, height * factor + gap
     size = (gap + len(rows.kinds) * across, top + panels * down)
     image = Image.new("RGB", size, theme.background)
-    pen = ImageDraw.Draw(image)
-    dreamt = dreamt_rows(rows, time)
+    canvas = ImageDraw.Draw(image)
+    imagined = imagined_rows(rows, time)
     for column, kind in enumerate(rows.kinds):
-        colour = theme.strong if kind in rows.dreams and dreamt.any() else theme.text
-        pen.text((gap + column * across, top // 2), label(kind), colour, font(LETTER), "lm")
+        colour = theme.strong if kind in rows.dreams and imagined.any() else theme.text
+        place = (gap + column * across, top // 2)
+        canvas.text(place, label(kind), colour, font(ANIMATED_TEXT), "lm")
         for panel in range(panels):
-            cell = draw_cell(rows, kind, (panel, time), factor, theme)
-            shown = fade(cell, theme) if kind in rows.dreams and not dreamt[panel] else cell
+            cell = render_cell(rows, kind, (panel, time), factor, theme)
+            shown = fade(cell, theme) if kind in rows.dreams and not imagined[panel] else cell
             image.paste(Image.fromarray(shown), (gap + column * across, top + panel * down))
     return image
 
 
-def dreamt_rows(rows: DreamRows, time: int) -> np.ndarray:
-    """Which rows are dreaming at a step."""
-    dreamt = np.zeros(len(rows.real), bool)
-    for stretch in rows.stretches:
-        dreamt[stretch.row] |= stretch.dream <= time < stretch.end
-    return dreamt
+def imagined_rows(rows: DreamRows, time: int) -> Bool[np.ndarray, " B"]:
+    """Whether each row is imagined at a step."""
+    imagined = np.zeros(len(rows.real), np.bool_)
+    for span in rows.spans:
+        imagined[span.row] |= span.dream <= time < span.end
+    return imagined

@@ -1,8 +1,8 @@
-"""A recorded segment beside what a world makes of it: reconstruction, codes, and a dream.
+"""Recorded segments beside a world model's reconstruction, tokens and dream of them.
 
-After a few frames of each episode the world goes on by itself, under the recorded actions: where
-dream and record part, the world was wrong (or the game is up to chance). A world of changes dreams
-once more with codes drawn at random (Δ-IRIS, figure 3).
+After a few context frames of each episode the world imagines the rest under the recorded actions.
+Where the dream differs from the record, the world is wrong or the environment is stochastic. A
+world that can also samples its tokens uniformly for a second dream (Δ-IRIS, figure 3).
 """
 
 import math
@@ -24,65 +24,63 @@ from tokenworlds.replay.store import ReplayStore
 
 Frames = UInt8[np.ndarray, "B T H W C"]
 Step = Callable[[Carry, Tensor, Generator | None], tuple[Carry, Dream]]
-AT_RANDOM = "dream, codes at random"
+RANDOM_DREAM = "dream, random tokens"
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """Steps `begin` to `end` of one row, all of one episode; from `dream` on they are dreamt."""
+class EpisodeSpan:
+    """Steps `start` to `end` of one row, within one episode; imagined from step `dream` on."""
 
     row: int
-    begin: int
+    start: int
     dream: int
     end: int
 
 
 @dataclass(frozen=True, slots=True)
-class Coded:
-    """Frames as codes hold them, and the codes on a grid, with -1 where it has places to spare.
+class TokenRows:
+    """The tokens of a segment on their grid, and the frames they decode to.
 
-    `changed` says where a code is another than in the frame before. With `shades` codes are in
-    order, from dark to light, and there is no such thing as another.
+    Empty grid cells hold -1. `changed` marks tokens that differ from the previous frame's. With
+    `shades` tokens are quantised numbers, shown from dark to light without marking changes.
     """
 
     reconstruction: Frames
-    tiles: Int[np.ndarray, "B T h w"]
+    grid: Int[np.ndarray, "B T h w"]
     changed: Bool[np.ndarray, "B T h w"]
     vocabulary: int
     shades: bool = False
 
     @property
     def kinds(self) -> list[str]:
-        """The lines of a picture that show it."""
-        return ["reconstruction", "codes", *([] if self.shades else ["changed"])]
+        return ["reconstruction", "tokens", *([] if self.shades else ["changed tokens"])]
 
 
 @dataclass(frozen=True, slots=True)
 class DreamRows:
-    """Frames by row and time; `dream` holds the real frames where nothing was dreamt.
+    """Frames by row and step; `dream` and `random_dream` hold the real frames of the context.
 
-    `dreamt_reward` is what the dream expected of the action of a step, not a number where the
-    dream had not begun. A world without a tokenizer has no codes to show, and few can draw theirs
-    at random.
+    `predicted_reward` is NaN at steps whose reward the dream does not predict. `tokens` is None
+    for a world without a tokenizer, `random_dream` for one that cannot sample random tokens.
     """
 
     real: Frames
     dream: Frames
     reward: Float[np.ndarray, "B T"]
-    dreamt_reward: Float[np.ndarray, "B T"]
-    stretches: tuple[Stretch, ...]
-    coded: Coded | None = None
-    at_random: Frames | None = None
+    predicted_reward: Float[np.ndarray, "B T"]
+    spans: tuple[EpisodeSpan, ...]
+    tokens: TokenRows | None = None
+    random_dream: Frames | None = None
 
     @property
     def kinds(self) -> list[str]:
-        """The lines of a picture, from above."""
-        return ["real", *(self.coded.kinds if self.coded else []), *self.dreams]
+        """The kinds of frame to show, from top to bottom."""
+        return ["real", *(self.tokens.kinds if self.tokens else []), *self.dreams]
 
     @property
     def dreams(self) -> dict[str, Frames]:
-        """The lines that are dreamt, with their frames."""
-        random = {} if self.at_random is None else {AT_RANDOM: self.at_random}
+        """The imagined frames by kind."""
+        random = {} if self.random_dream is None else {RANDOM_DREAM: self.random_dream}
         return {"dream": self.dream, **random}
 
 
@@ -90,134 +88,143 @@ class DreamRows:
 def dream_rows(
     agent: Agent, segment: Segment, *, horizon: int, generator: Generator | None
 ) -> DreamRows:
-    """Dream the last `horizon` steps of each row from the frames before them.
+    """Imagine the last `horizon` steps of each row from the frames before them.
 
-    A new episode cannot be foreseen: its first frames, as many, are given again.
+    A new episode cannot be predicted, so it starts with as many context frames of its own.
     """
     segment = segment.to(agent.device)
-    context = segment.first.shape[1] - horizon
+    length = segment.first.shape[1]
+    context = length - horizon
     if context < 1:
-        raise ValueError(f"a horizon of {horizon} leaves nothing of {segment.first.shape[1]} steps")
+        raise ValueError(f"a horizon of {horizon} leaves no context frame in {length} steps")
     world = agent.world
-    stretches = tuple(find_stretches(segment.first & segment.mask, segment.mask, context))
-    dream, dreamt_reward = dream_all(world, world.step, segment, stretches, generator)
-    guess: Step | None = getattr(world, "step_at_random", None)
-    recoded = world.recode(segment)
+    spans = tuple(find_spans(segment.first & segment.mask, segment.mask, context))
+    dream, predicted_reward = imagine_spans(world, world.step, segment, spans, generator)
+    reconstruction = world.recode(segment)
+    step = step_with_random_tokens(world)
     return DreamRows(
         real=segment.frame.cpu().numpy(),
         dream=dream,
         reward=segment.reward.double().cpu().numpy(),
-        dreamt_reward=dreamt_reward,
-        stretches=stretches,
-        coded=None if recoded is None else lay_open(recoded, stretches),
-        at_random=guess and dream_all(world, guess, segment, stretches, generator)[0],
+        predicted_reward=predicted_reward,
+        spans=spans,
+        tokens=None if reconstruction is None else token_rows(reconstruction, spans),
+        random_dream=step and imagine_spans(world, step, segment, spans, generator)[0],
     )
 
 
-def find_stretches(
+def step_with_random_tokens(world: World) -> Step | None:
+    """The world's step with uniformly sampled tokens; None if it has none."""
+    return getattr(world, "step_at_random", None)
+
+
+def find_spans(
     first: Bool[Tensor, "B T"], mask: Bool[Tensor, "B T"], context: int
-) -> Iterator[Stretch]:
-    """Where episodes begin and end in each row, padding left out."""
+) -> Iterator[EpisodeSpan]:
+    """The spans of each row, without padding."""
     for row in range(len(first)):
-        begin = None
+        start = None
         for time in range(first.shape[1] + 1):
             over = time == first.shape[1] or not mask[row, time]
-            if begin is not None and (over or first[row, time]):
-                yield Stretch(row, begin, min(begin + context, time), time)
-                begin = None
-            if begin is None and not over:
-                begin = time
+            if start is not None and (over or first[row, time]):
+                yield EpisodeSpan(row, start, min(start + context, time), time)
+                start = None
+            if start is None and not over:
+                start = time
 
 
-def dream_all(
+def imagine_spans(
     world: World,
     step: Step,
     segment: Segment,
-    stretches: tuple[Stretch, ...],
+    spans: tuple[EpisodeSpan, ...],
     generator: Generator | None,
 ) -> tuple[Frames, Float[np.ndarray, "B T"]]:
-    """The frames with each stretch dreamt step by step, and the rewards the dreams expect."""
+    """The segment's frames with the imagined ones in place, and the predicted rewards."""
     frames = segment.frame.cpu().numpy().copy()
     reward = np.full(frames.shape[:2], np.nan)
-    for stretch in stretches:
-        dreamt, rewards = dream_stretch(world, step, segment, stretch, generator)
-        frames[stretch.row, stretch.dream : stretch.end] = to_bytes(dreamt)
-        reward[stretch.row, stretch.dream - 1 : stretch.end] = rewards.cpu().numpy()
+    for span in spans:
+        imagined, rewards = imagine_span(world, step, segment, span, generator)
+        frames[span.row, span.dream : span.end] = to_uint8(imagined)
+        reward[span.row, span.dream - 1 : span.end] = rewards.cpu().numpy()
     return frames, reward
 
 
-def dream_stretch(
-    world: World, step: Step, segment: Segment, stretch: Stretch, generator: Generator | None
+def imagine_span(
+    world: World, step: Step, segment: Segment, span: EpisodeSpan, generator: Generator | None
 ) -> tuple[Float[Tensor, "T C H W"], Float[Tensor, " t"]]:
-    """The frames from `dream` on, and the reward of every action from the one before them."""
-    given = cut(segment, stretch.row, stretch.begin, stretch.dream)
-    carry = world.start(given, stretch.end - stretch.dream + 1)
+    """The frames from `span.dream` on, and the rewards from the last context step on."""
+    context = slice_row(segment, span.row, span.start, span.dream)
+    carry = world.start(context, span.end - span.dream + 1)
     frames, rewards = [], []
-    for time in range(stretch.dream - 1, stretch.end):
-        action = segment.action[stretch.row : stretch.row + 1, time]
+    for time in range(span.dream - 1, span.end):
+        action = segment.action[span.row : span.row + 1, time]
         carry, dream = step(carry, action, generator)
         rewards.append(dream.reward)
         frames.append(dream.frame)
     return torch.cat(frames)[:-1], torch.cat(rewards)
 
 
-def cut(segment: Segment, row: int, begin: int, end: int) -> Segment:
+def slice_row(segment: Segment, row: int, start: int, end: int) -> Segment:
     """Some steps of one row, as a batch of one."""
-    return map_tensors(lambda part: part[row : row + 1, begin:end], segment)
+    return map_tensors(lambda leaf: leaf[row : row + 1, start:end], segment)
 
 
-def lay_open(recoded: Recoded, stretches: tuple[Stretch, ...]) -> Coded:
-    """What codes hold of a segment, as it is shown."""
-    tiles = lay_out(recoded.index.cpu().numpy(), recoded.grid)
-    changed = find_changed(tiles, stretches)
-    frames = to_bytes(recoded.frame)
-    return Coded(frames, tiles, changed, recoded.vocabulary, recoded.shades)
+def token_rows(reconstruction: Recoded, spans: tuple[EpisodeSpan, ...]) -> TokenRows:
+    grid = to_grid(reconstruction.index.cpu().numpy(), reconstruction.grid)
+    return TokenRows(
+        to_uint8(reconstruction.frame),
+        grid,
+        find_changed(grid, spans),
+        reconstruction.vocabulary,
+        reconstruction.shades,
+    )
 
 
 def find_changed(
-    tiles: Int[np.ndarray, "B T h w"], stretches: tuple[Stretch, ...]
+    grid: Int[np.ndarray, "B T h w"], spans: tuple[EpisodeSpan, ...]
 ) -> Bool[np.ndarray, "B T h w"]:
-    """Where a code differs from that of the frame before, if its episode has one with codes."""
-    changed = np.zeros(tiles.shape, np.bool_)
-    for stretch in stretches:
-        codes = tiles[stretch.row, stretch.begin : stretch.end]
-        differs = (codes[1:] != codes[:-1]) & (codes[:-1] >= 0)
-        changed[stretch.row, stretch.begin + 1 : stretch.end] = differs
+    """Where a token differs from the previous frame's; False if that frame has no tokens."""
+    changed = np.zeros(grid.shape, np.bool_)
+    for span in spans:
+        tokens = grid[span.row, span.start : span.end]
+        differs = (tokens[1:] != tokens[:-1]) & (tokens[:-1] >= 0)
+        changed[span.row, span.start + 1 : span.end] = differs
     return changed
 
 
-def lay_out(
-    index: Int[np.ndarray, "*rest K"], grid: tuple[int, int] | None = None
+def to_grid(
+    index: Int[np.ndarray, "*rest K"], shape: tuple[int, int] | None = None
 ) -> Int[np.ndarray, "*rest h w"]:
-    """Codes on their grid, or on one that is nearly square, with -1 in what places are left."""
+    """Tokens on a grid, by default a nearly square one; empty cells hold -1."""
     tokens = index.shape[-1]
     width = math.ceil(math.sqrt(tokens))
-    height, width = grid or (math.ceil(tokens / width), width)
-    spare = [(0, 0)] * (index.ndim - 1) + [(0, height * width - tokens)]
-    padded = np.pad(index, spare, constant_values=-1)
+    height, width = shape or (math.ceil(tokens / width), width)
+    padding = [(0, 0)] * (index.ndim - 1) + [(0, height * width - tokens)]
+    padded = np.pad(index, padding, constant_values=-1)
     return rearrange(padded, "... (h w) -> ... h w", h=height)
 
 
-def to_bytes(frames: Float[Tensor, "*rest C H W"]) -> UInt8[np.ndarray, "*rest H W C"]:
-    """Frames in [0, 1] as they are stored."""
+def to_uint8(frames: Float[Tensor, "*rest C H W"]) -> UInt8[np.ndarray, "*rest H W C"]:
+    """Frames in [0, 1] to bytes, channels last."""
     bytes_ = frames.mul(255).round().clamp(0, 255).to(torch.uint8)
     return rearrange(bytes_, "... c h w -> ... h w c").cpu().numpy()
 
 
-def choose_segment(
+def sample_segment(
     store: ReplayStore, *, count: int, length: int, generator: np.random.Generator
 ) -> Segment:
-    """Windows of the later half of replay, moved back to the opening of their episode if near."""
+    """Sample windows from the later half of replay, aligned to an episode start if one is near."""
     windows = Windows.of(store, length)
     low, high = [0, windows.starts // 2], [windows.num_envs, windows.starts]
     starts = generator.integers(low, high, size=(count, 2))
-    for row, (stream, time) in enumerate(starts.tolist()):
-        starts[row, 1] = opening(store, stream, time, length)
+    for row, (env, time) in enumerate(starts.tolist()):
+        starts[row, 1] = episode_start(store, env, time, length)
     return gather(store, starts, length)
 
 
-def opening(store: ReplayStore, stream: int, time: int, near: int) -> int:
-    """The last step up to this one that opens an episode; the step itself if none near does."""
+def episode_start(store: ReplayStore, env: int, time: int, near: int) -> int:
+    """The last episode start within `near` steps up to `time`; `time` if there is none."""
     begin = max(0, time - near)
-    opens = np.flatnonzero(store.records["first"][stream, begin : time + 1])
-    return begin + int(opens[-1]) if len(opens) else time
+    starts = np.flatnonzero(store.records["first"][env, begin : time + 1])
+    return begin + int(starts[-1]) if len(starts) else time

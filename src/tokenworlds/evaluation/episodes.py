@@ -1,4 +1,4 @@
-"""Playing whole episodes to judge a agent: so many for each stream, however long they last."""
+"""Play whole episodes to evaluate an agent: a fixed number per environment, of any length."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,25 +14,25 @@ from tokenworlds.envs.spec import EnvSpec
 from tokenworlds.envs.vector import VectorEnv
 
 Act = Callable[[Tensor, Tensor], Tensor]
-Stop = Callable[[], bool]
+"""Actions for a batch of frames and their `first` flags."""
+ShouldStop = Callable[[], bool]
 
 
 class EvaluationStopped(Exception):
-    """The games were given up because somebody asked to stop."""
+    """`should_stop` returned True before all episodes were finished."""
 
 
 def never() -> bool:
-    """Nobody asks to stop."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One finished game, and what else it told of itself."""
+    """A finished episode: its return, its length and the environment's `info`."""
 
     score: float
     length: int
-    facts: Mapping[str, float] = field(default_factory=dict)
+    info: Mapping[str, float] = field(default_factory=dict)
 
 
 def evaluate(
@@ -43,18 +43,18 @@ def evaluate(
     seed: int,
     temperature: float,
     num_envs: int = 16,
-    should_stop: Stop = never,
+    should_stop: ShouldStop = never,
 ) -> list[Episode]:
-    """Let a agent play; the seed fixes the games and the agent's choices."""
+    """Play episodes with an agent. The seed determines the environments and the actions."""
     with VectorEnv(env, num_envs=min(num_envs, episodes), seed=seed, evaluation=True) as envs:
         act = agent_act(agent, len(envs), seed, temperature)
         return play(envs, act, episodes, should_stop)
 
 
 def evaluate_random(
-    env: EnvSpec, *, episodes: int, seed: int, num_envs: int = 16, should_stop: Stop = never
+    env: EnvSpec, *, episodes: int, seed: int, num_envs: int = 16, should_stop: ShouldStop = never
 ) -> list[Episode]:
-    """The same games played without a thought, to compare with."""
+    """Play the same episodes with uniformly random actions, as a baseline."""
     with VectorEnv(env, num_envs=min(num_envs, episodes), seed=seed, evaluation=True) as envs:
         generator = torch_generator(seed, "evaluation")
         space, count = envs.action_space, len(envs)
@@ -66,7 +66,7 @@ def evaluate_random(
 
 
 def agent_act(agent: Agent, num_envs: int, seed: int, temperature: float) -> Act:
-    """A agent with its memory, as a function of what it sees."""
+    """An agent as a function that keeps the carry."""
     generator = torch_generator(seed, "evaluation", device=str(agent.device))
     carry = agent.initial(num_envs)
 
@@ -78,14 +78,16 @@ def agent_act(agent: Agent, num_envs: int, seed: int, temperature: float) -> Act
     return act
 
 
-def play(envs: VectorEnv, act: Act, episodes: int, should_stop: Stop = never) -> list[Episode]:
-    """Play until every stream has finished its share; raises `EvaluationStopped` if asked to stop.
+def play(
+    envs: VectorEnv, act: Act, episodes: int, should_stop: ShouldStop = never
+) -> list[Episode]:
+    """Play until every environment has finished its share of the episodes.
 
-    Shares are fixed beforehand: taking the first games to finish would favour short ones.
+    The shares are fixed in advance: keeping the first episodes to finish would favour short ones.
     """
     shares = np.array([len(part) for part in np.array_split(np.arange(episodes), len(envs))])
     finished: list[list[Episode]] = [[] for _ in shares]
-    while any(len(games) < share for games, share in zip(finished, shares, strict=True)):
+    while any(len(kept) < share for kept, share in zip(finished, shares, strict=True)):
         if should_stop():
             raise EvaluationStopped
         action = act(torch.from_numpy(envs.frames), torch.from_numpy(envs.first))
@@ -93,11 +95,11 @@ def play(envs: VectorEnv, act: Act, episodes: int, should_stop: Stop = never) ->
         for game in envs.finished():
             if len(finished[game.stream]) < shares[game.stream]:
                 finished[game.stream].append(Episode(game.score, game.length, game.facts))
-    return [game for games in finished for game in games]
+    return [episode for kept in finished for episode in kept]
 
 
 def random_actions(space: ActionSpace, count: int, generator: torch.Generator) -> Tensor:
-    """Actions without a thought: uniform over choices, or over the cube."""
+    """Uniform over the indices (discrete) or over [-1, 1] in each dimension (continuous)."""
     if space.discrete:
         return torch.randint(space.size, (count,), generator=generator, device=generator.device)
     cube = torch.rand((count, space.size), generator=generator, device=generator.device)

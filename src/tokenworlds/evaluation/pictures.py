@@ -1,4 +1,4 @@
-"""What all pictures share: colours for light and dark pages, a font, and bytes to put in a page."""
+"""Shared by all pictures: light and dark colours, a font, PNG encoding."""
 
 import base64
 import io
@@ -18,7 +18,7 @@ PLASTIC = 0.7548776662466927
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """Colours of one page. `strong` is for the agent, `soft` for what lies beside it."""
+    """Colours of a page. `strong` is for the main series, `soft` for the second."""
 
     background: str
     panel: str
@@ -53,40 +53,39 @@ DARK = Theme(
 
 
 def figure_bytes(figure: Figure) -> bytes:
-    """A figure as PNG; the same figure gives the same bytes."""
+    """PNG without metadata: the same figure gives the same bytes."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", metadata={"Software": None})
     return buffer.getvalue()
 
 
 def image_bytes(image: Image.Image) -> bytes:
-    """An image as PNG."""
     buffer = io.BytesIO()
     image.save(buffer, format="png", optimize=True)
     return buffer.getvalue()
 
 
 def data_uri(png: bytes) -> str:
-    """A picture as the address of an image in a page, which then needs no other file."""
+    """A PNG as an address that embeds it in a page."""
     return f"data:image/png;base64,{base64.b64encode(png).decode()}"
 
 
 def minus(text: str) -> str:
-    """The same text with its hyphens as the minus signs that they stand for."""
+    """Replace hyphens by minus signs."""
     return text.replace("-", "\N{MINUS SIGN}")
 
 
 @cache
 def font(size: int) -> ImageFont.FreeTypeFont:
-    """The font of the figures, for images."""
+    """Matplotlib's default font, for Pillow."""
     folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
     return ImageFont.truetype(str(folder / "DejaVuSans.ttf"), size)
 
 
-def code_colours(vocabulary: int) -> UInt8[np.ndarray, "V 3"]:
-    """A colour for each code, the same in every picture.
+def token_colours(vocabulary: int) -> UInt8[np.ndarray, "V 3"]:
+    """A distinct colour for each token, the same for every size of vocabulary.
 
-    Hue and lightness, on OKLab's even scale, advance by fractions that keep codes apart.
+    Hue and lightness in OKLab advance by irrational fractions, which spreads them evenly.
     """
     index = np.arange(vocabulary)
     hue = 2 * np.pi * (0.72 + GOLDEN * index)
@@ -95,13 +94,13 @@ def code_colours(vocabulary: int) -> UInt8[np.ndarray, "V 3"]:
     return from_oklab(np.stack([lightness, chroma * np.cos(hue), chroma * np.sin(hue)], axis=-1))
 
 
-def shades(count: int) -> UInt8[np.ndarray, "V 3"]:
+def greys(count: int) -> UInt8[np.ndarray, "V 3"]:
     """Greys from black to white."""
     return np.rint(np.linspace(0, 255, count)).astype(np.uint8)[:, None].repeat(3, axis=1)
 
 
 def from_oklab(lab: Float[np.ndarray, "*rest 3"]) -> UInt8[np.ndarray, "*rest 3"]:
-    """OKLab (Ottosson, 2020) to sRGB bytes, colours that a screen lacks clipped."""
+    """OKLab (Ottosson, 2020) to sRGB bytes; colours outside sRGB are clipped."""
     to_cone = [[1, 0.3963377774, 0.2158037573], [1, -0.1055613458, -0.0638541728]]
     to_cone.append([1, -0.0894841775, -1.2914855480])
     to_linear = [[4.0767416621, -3.3077115913, 0.2309699292]]

@@ -1,4 +1,4 @@
-"""The report of a run: one HTML page that holds its pictures, and the same pictures as files."""
+"""report.html: the scores, curves, dream and metrics of a run on one self-contained page."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, NewType
 
 from tokenworlds.evaluation.curves import Event, curve_png, loss_png, loss_terms
-from tokenworlds.evaluation.dream_picture import draw_dream
+from tokenworlds.evaluation.dream_picture import dream_png
 from tokenworlds.evaluation.dreams import DreamRows
-from tokenworlds.evaluation.pictures import DARK, LIGHT, Theme, data_uri, image_bytes, minus
+from tokenworlds.evaluation.pictures import DARK, LIGHT, Theme, data_uri, minus
 from tokenworlds.evaluation.results import Result, Score, replace_file
 
 Html = NewType("Html", str)
+"""Markup with every text escaped."""
 
 STYLE = """
 :root { color-scheme: light dark; --back: #fff; --panel: #f1f5f9; --text: #0f172a;
@@ -48,29 +49,30 @@ th small { display: block; color: var(--muted); font-weight: 400; }
 details { margin-top: 1rem; }
 summary { cursor: pointer; color: var(--muted); }
 """
-TELLING: Mapping[str, str] = {
-    "code_usage": "share of the codes in use",
-    "code_perplexity": "perplexity of the codes: as if so many were used evenly",
-    "code_accuracy": "share of the next frame's codes that the world foresaw",
-    "frame_accuracy": "share of frames of which it foresaw every code",
+EXPLANATIONS: Mapping[str, str] = {
+    "code_usage": "fraction of the codebook in use",
+    "code_perplexity": "perplexity of the token distribution",
+    "code_accuracy": "fraction of the next frame's tokens that the world predicts correctly",
+    "frame_accuracy": "fraction of frames with every token predicted correctly",
     "loss/reconstruction": "squared error of a frame, summed over pixels",
-    "loss/reward": "how badly rewards were foreseen, in nats",
-    "reward_error": "how far the foreseen reward of a step is off",
-    "loss/termination": "how badly endings were foreseen, in nats",
-    "termination_error": "share of steps at which an ending was foreseen wrongly",
+    "loss/reward": "negative log-likelihood of the reward, in nats",
+    "reward_error": "absolute error of the predicted reward of a step",
+    "loss/termination": "negative log-likelihood of termination, in nats",
+    "termination_error": "fraction of steps with a wrong prediction of termination",
 }
+"""Metrics for the short table; keys are metric names without the learner."""
 DREAM_CAPTION = (
-    "Above, what happened; below it, the same frames as their codes hold them, and the codes, a "
-    "colour for each, then once more with those faint that the frame before has too. After them "
-    "the dream: from the frames marked as seen the world goes on by itself under the recorded "
-    "actions. An episode's opening cannot be foreseen, so it is seen. If there is one more line, "
-    "its codes were drawn at random: what still is as it should be does not hang on them."
+    "From top to bottom: recorded frames; their reconstructions from tokens; the tokens, a colour "
+    "for each; the tokens again, faint where equal to the previous frame's; and the dream: after "
+    "the context frames, the world imagines the next frames under the recorded actions. The start "
+    "of an episode cannot be predicted, so it is context again. In a last row, if there is one, "
+    "the tokens are sampled uniformly: whatever still looks right there does not depend on them."
 )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RunFacts:
-    """What a run is. `machine` holds versions and hardware by name, nested as it may be."""
+class RunMetadata:
+    """What identifies a run. `machine` holds versions and hardware by name, possibly nested."""
 
     recipe: str
     size: str
@@ -82,13 +84,12 @@ class RunFacts:
 
     @property
     def title(self) -> str:
-        """A name for people."""
         return f"{self.recipe} ({self.size}) on {self.env}"
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """The files of a report."""
+class ReportFiles:
+    """Paths of the written files."""
 
     page: Path
     curve: Path
@@ -98,184 +99,174 @@ class Report:
 def write_report(
     folder: Path,
     *,
-    facts: RunFacts,
+    metadata: RunMetadata,
     events: Sequence[Event],
     result: Result | None = None,
     best: float | None = None,
     dream: DreamRows | None = None,
-) -> Report:
+) -> ReportFiles:
     """Write report.html, curve.png and dream.png into a run's folder.
 
-    `best` is the best possible mean return, where it is known.
+    `best` is the best possible mean return, if known.
     """
-    curves = draw_both(lambda theme: draw_curve(facts, events, result, best, theme))
-    dreams = draw_both(lambda theme: image_bytes(draw_dream(dream, theme))) if dream else None
+    curves = in_both_themes(lambda theme: render_curve(metadata, events, result, best, theme))
+    dreams = in_both_themes(partial(dream_png, dream)) if dream else None
     html = page(
-        facts.title,
-        heading(facts.title, lead(facts, events)),
+        metadata.title,
+        heading(metadata.title, progress_sentence(metadata, events)),
         tiles(score_tiles(result, best)),
         *achievement_sections(result),
         section("Learning curve", picture(*curves, "return over agent steps")),
         dream_section(dreams),
         loss_section(events),
         metrics_section(events),
-        section("The run", table(fact_rows(facts))),
+        section("Run", table(metadata_rows(metadata))),
     )
-    return Report(
+    return ReportFiles(
         replace_file(folder / "report.html", html.encode()),
         replace_file(folder / "curve.png", curves[0]),
         replace_file(folder / "dream.png", dreams[0]) if dreams else None,
     )
 
 
-def draw_both(draw: Callable[[Theme], bytes]) -> tuple[bytes, bytes]:
-    """A picture for light pages and for dark ones."""
-    return draw(LIGHT), draw(DARK)
+def in_both_themes(render: Callable[[Theme], bytes]) -> tuple[bytes, bytes]:
+    return render(LIGHT), render(DARK)
 
 
-def draw_curve(
-    facts: RunFacts,
+def render_curve(
+    metadata: RunMetadata,
     events: Sequence[Event],
     result: Result | None,
     best: float | None,
     theme: Theme,
 ) -> bytes:
-    """The learning curve under the name of the run."""
-    chance = result.random_score if result else None
-    random = chance.mean if chance else None
-    title = facts.title
+    baseline = result.random_score if result else None
+    random = baseline.mean if baseline else None
+    title = metadata.title
     return curve_png(events, title=title, best=best, random=random, final=result, theme=theme)
 
 
-def lead(facts: RunFacts, events: Sequence[Event]) -> str:
-    """How far the run is, in a sentence."""
+def progress_sentence(metadata: RunMetadata, events: Sequence[Event]) -> str:
     done = max((event["agent_steps"] for event in events), default=0)
-    return f"Protocol {facts.protocol}, seed {facts.seed}, {done:,} of {facts.steps:,} agent steps."
+    steps = f"{done:,} of {metadata.steps:,} agent steps"
+    return f"Protocol {metadata.protocol}, seed {metadata.seed}, {steps}."
 
 
 def score_tiles(result: Result | None, best: float | None) -> list[tuple[str, str, str]]:
-    """The score beside what chance and what perfection bring."""
+    """Name, number and remark of each score, with the random and best returns to compare."""
     if result is None:
         return [("mean return", "none yet", "the agent has not been evaluated")]
-    played = f"{result.score.episodes} episodes at {result.agent_steps:,} steps"
-    how = f"± standard error; {played}, protocol {result.protocol}, {manner(result.temperature)}"
-    shown = [("mean return", show(result.score), how)]
-    chance = result.random_score
-    if chance is not None:
-        shown.append(("random policy", show(chance), f"{chance.episodes} episodes"))
+    episodes = f"{result.score.episodes} episodes at {result.agent_steps:,} steps"
+    actions = action_selection(result.temperature)
+    remark = f"± standard error; {episodes}, protocol {result.protocol}, {actions}"
+    shown = [("mean return", format_score(result.score), remark)]
+    random = result.random_score
+    if random is not None:
+        shown.append(("random policy", format_score(random), f"{random.episodes} episodes"))
     if result.crafter is not None:
         shown.append(("Crafter score", str(result.crafter), "from the success rates below"))
     if best is not None:
-        shown.append(("best possible", number(best), "mean return"))
-    if chance is not None and best is not None and best > chance.mean:
-        share = (result.score.mean - chance.mean) / (best - chance.mean)
-        shown.append(("of the way", number(100 * share, 3) + " %", "from random to best"))
+        shown.append(("best possible", format_number(best), "mean return"))
+    if random is not None and best is not None and best > random.mean:
+        share = (result.score.mean - random.mean) / (best - random.mean)
+        value = format_number(100 * share, 3) + " %"
+        shown.append(("normalised score", value, "random is 0 %, best is 100 %"))
     return shown
 
 
 def achievement_sections(result: Result | None) -> list[Html]:
-    """How often each achievement was unlocked, if the environment counts them."""
+    """The success rate of each achievement, if the environment counts them."""
     if result is None or (score := result.crafter) is None:
         return []
-    chance = result.random_crafter
-    by_chance = {"Crafter score": chance.score, **chance.success} if chance else {}
+    random = result.random_crafter
+    baseline = {"Crafter score": random.score, **random.success} if random else {}
     rates = {"Crafter score": score.score, **score.success}
-    remarks = {name: f"random policy: {rate:.1f} %" for name, rate in by_chance.items()}
+    remarks = {name: f"random policy: {rate:.1f} %" for name, rate in baseline.items()}
     rows = {name: f"{rate:.1f} %" for name, rate in rates.items()}
-    return [section("Achievements, share of episodes", table(rows, remarks))]
+    return [section("Achievements: success rate", table(rows, remarks))]
 
 
 def dream_section(dreams: tuple[bytes, bytes] | None) -> Html:
-    """The dream, if there is one."""
     if dreams is None:
         return Html("")
-    return section("Dream", picture(*dreams, "real and dreamt frames", DREAM_CAPTION))
+    return section("Dream", picture(*dreams, "recorded and imagined frames", DREAM_CAPTION))
 
 
 def loss_section(events: Sequence[Event]) -> Html:
-    """Small multiples of each learner."""
     parts = []
     for learner, terms in loss_terms(events).items():
-        pictures = draw_both(partial(loss_png, events, learner, terms))
+        pictures = in_both_themes(partial(loss_png, events, learner, terms))
         alt = f"losses of {learner} over agent steps: {', '.join(terms)}"
         parts += [subtitle(learner), picture(*pictures, alt)]
     return section("Losses over agent steps", *parts) if parts else Html("")
 
 
 def metrics_section(events: Sequence[Event]) -> Html:
-    """The latest numbers: those that tell most, and all of them on request."""
+    """The latest value of each explained metric, and of all metrics in a fold."""
     latest = latest_metrics(events)
-    telling = {
-        name: meaning
-        for key, meaning in TELLING.items()
+    explained = {
+        name: explanation
+        for key, explanation in EXPLANATIONS.items()
         for name in latest
         if name.partition("/")[2] == key
     }
-    everything = {name: number(value) for name, value in latest.items()}
-    chosen = {name: everything[name] for name in telling}
+    everything = {name: format_number(value) for name, value in latest.items()}
+    chosen = {name: everything[name] for name in explained}
     return section(
-        "Latest numbers",
-        table(chosen, telling),
+        "Latest metrics",
+        table(chosen, explained),
         fold(f"All {len(everything)} metrics", table(everything)),
     )
 
 
 def latest_metrics(events: Sequence[Event]) -> dict[str, int | float]:
-    """The last value of every metric, by name."""
     merged = {name: value for event in events for name, value in event.items()}
     return {name: value for name, value in sorted(merged.items()) if isinstance(value, int | float)}
 
 
-def fact_rows(facts: RunFacts) -> dict[str, str]:
-    """Everything that the numbers hang on."""
+def metadata_rows(metadata: RunMetadata) -> dict[str, str]:
     return {
-        "recipe": facts.recipe,
-        "size": facts.size,
-        "environment": facts.env,
-        "protocol": facts.protocol,
-        "seed": str(facts.seed),
-        "agent steps": f"{facts.steps:,}",
-        **flatten(facts.machine),
+        "recipe": metadata.recipe,
+        "size": metadata.size,
+        "environment": metadata.env,
+        "protocol": metadata.protocol,
+        "seed": str(metadata.seed),
+        "agent steps": f"{metadata.steps:,}",
+        **flatten(metadata.machine),
     }
 
 
 def flatten(nested: Mapping[str, Any]) -> dict[str, str]:
-    """Nested facts as lines; what is not known is left out."""
-    lines: dict[str, str] = {}
+    """Nested mappings as one; entries that are None are left out."""
+    flat: dict[str, str] = {}
     for name, value in nested.items():
         if isinstance(value, Mapping):
-            lines.update(flatten(value))
+            flat.update(flatten(value))
         elif value is not None:
-            lines[name] = str(value)
-    return lines
+            flat[name] = str(value)
+    return flat
 
 
-def manner(temperature: float) -> str:
-    """How actions were chosen."""
+def action_selection(temperature: float) -> str:
     if temperature == 0.0:
-        return "likeliest actions"
-    return (
-        "actions drawn" if temperature == 1.0 else f"actions drawn at temperature {temperature:g}"
-    )
+        return "greedy actions"
+    return "sampled actions" + ("" if temperature == 1.0 else f", temperature {temperature:g}")
 
 
-def show(score: Score) -> str:
-    """Mean and standard error."""
+def format_score(score: Score) -> str:
     return minus(str(score))
 
 
-def number(value: int | float, digits: int = 4) -> str:
-    """A number with so many digits that count, whole ones in full."""
+def format_number(value: int | float, digits: int = 4) -> str:
+    """Significant digits; integers in full."""
     return minus(f"{value:,.0f}" if float(value).is_integer() else f"{value:.{digits}g}")
 
 
 def join(*parts: Html) -> Html:
-    """One after the other."""
     return Html("\n".join(parts))
 
 
 def page(title: str, *body: Html) -> Html:
-    """A whole document that needs no other file."""
     return Html(
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -285,22 +276,19 @@ def page(title: str, *body: Html) -> Html:
 
 
 def heading(title: str, lead: str) -> Html:
-    """The title of the page and a sentence under it."""
     return Html(f'<header><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p></header>')
 
 
 def section(title: str, *body: Html) -> Html:
-    """A part of the page under its own title."""
     return Html(f"<section>\n<h2>{escape(title)}</h2>\n{join(*body)}\n</section>")
 
 
 def subtitle(title: str) -> Html:
-    """A title within a section."""
     return Html(f"<h3>{escape(title)}</h3>")
 
 
 def picture(light: bytes, dark: bytes, alt: str, caption: str = "") -> Html:
-    """A PNG in the colours that the reader's screen is set to."""
+    """Two PNGs, of which the browser shows the one for its colour scheme."""
     below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
     return Html(
         "<figure><picture>"
@@ -310,7 +298,7 @@ def picture(light: bytes, dark: bytes, alt: str, caption: str = "") -> Html:
 
 
 def tiles(values: Sequence[tuple[str, str, str]]) -> Html:
-    """Large numbers side by side: name, number, remark."""
+    """Large numbers side by side, from tuples of name, number and remark."""
     cells = (
         f'<div class="tile"><span>{escape(name)}</span><b>{escape(number)}</b>'
         f"<span>{escape(remark)}</span></div>"
@@ -320,19 +308,15 @@ def tiles(values: Sequence[tuple[str, str, str]]) -> Html:
 
 
 def table(rows: Mapping[str, str], remarks: Mapping[str, str] | None = None) -> Html:
-    """Names at the left, each with a remark if there is one; values at the right."""
+    """Names at the left with their remarks, values at the right."""
+    remarks = remarks or {}
+    small = {name: f"<small>{escape(remark)}</small>" for name, remark in remarks.items()}
     lines = (
-        f"<tr><th>{escape(name)}{remark(name, remarks or {})}</th><td>{escape(value)}</td></tr>"
+        f"<tr><th>{escape(name)}{small.get(name, '')}</th><td>{escape(value)}</td></tr>"
         for name, value in rows.items()
     )
     return Html(f'<div class="scroll"><table>{"".join(lines)}</table></div>')
 
 
-def remark(name: str, remarks: Mapping[str, str]) -> str:
-    """Small letters under a name."""
-    return f"<small>{escape(remarks[name])}</small>" if name in remarks else ""
-
-
 def fold(title: str, *body: Html) -> Html:
-    """Something that is opened on request."""
     return Html(f"<details><summary>{escape(title)}</summary>\n{join(*body)}\n</details>")

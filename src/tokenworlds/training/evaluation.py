@@ -10,9 +10,9 @@ from tokenworlds.core.progress import Progress
 from tokenworlds.core.seeding import derive, numpy_generator, torch_generator
 from tokenworlds.envs.catalogue import best_return
 from tokenworlds.envs.spec import EnvSpec
-from tokenworlds.evaluation.dreams import DreamRows, choose_segment, dream_rows
+from tokenworlds.evaluation.dreams import DreamRows, dream_rows, sample_segment
 from tokenworlds.evaluation.episodes import evaluate, evaluate_random
-from tokenworlds.evaluation.results import FILE, Result, facts_by_name, read_result
+from tokenworlds.evaluation.results import FILE, Result, info_by_name, read_result
 from tokenworlds.replay.store import ReplayStore
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.metrics import read_metrics
@@ -20,7 +20,7 @@ from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training.job import progress_of
 
 if TYPE_CHECKING:
-    from tokenworlds.evaluation.report import Report
+    from tokenworlds.evaluation.report import ReportFiles
 
 ROWS = 2
 STEPS = 14
@@ -99,22 +99,22 @@ def evaluate_run(
         temperature=temperature,
         returns=tuple(episode.score for episode in played),
         random_returns=tuple(episode.score for episode in random),
-        facts=facts_by_name([episode.facts for episode in played]),
-        random_facts=facts_by_name([episode.facts for episode in random]),
+        info=info_by_name([episode.info for episode in played]),
+        random_info=info_by_name([episode.info for episode in random]),
     )
 
 
 def report_run(
     folder: RunFolder, spec: RunSpec, agent: Agent, replay: ReplayStore | None
-) -> "Report":
+) -> "ReportFiles":
     """Write report.html and its pictures, with a dream if there are replay and a world model."""
     # Imported here because matplotlib is slow to import.
-    from tokenworlds.evaluation.report import RunFacts, write_report
+    from tokenworlds.evaluation.report import RunMetadata, write_report
 
     env = spec.env
     return write_report(
         folder.path,
-        facts=RunFacts(
+        metadata=RunMetadata(
             recipe=spec.recipe_name,
             size=spec.size,
             env=env.name,
@@ -154,6 +154,6 @@ def dream_from_replay(
     if length <= context:
         return None
     rng = numpy_generator(seed, "report")
-    segment = choose_segment(replay, count=count, length=length, generator=rng)
+    segment = sample_segment(replay, count=count, length=length, generator=rng)
     generator = torch_generator(seed, "report", device=str(agent.device))
     return dream_rows(agent, segment, horizon=length - context, generator=generator)
