@@ -1,4 +1,4 @@
-"""Attention with a ring of cached steps, against attention written out."""
+"""Attention with a KV cache against attention written out."""
 
 import math
 
@@ -8,10 +8,9 @@ from torch import Tensor
 
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.trees import map_tensors
-from tokenworlds.nets.attention import Attention
-from tokenworlds.nets.rings import Ring, look_ahead
-from tokenworlds.nets.rotary import rotate_to
-from tokenworlds.sequence.transformer import Transformer, TransformerCarry
+from tokenworlds.nets.attention import Attention, ScanPlan, Slots, plan_scan, rotate_to
+from tokenworlds.nets.transformer import TransformerCarry
+from tokenworlds.sequence.transformer import Transformer
 
 WINDOW = 4
 
@@ -36,7 +35,7 @@ def turned(vector: Tensor, position: int) -> Tensor:
 
 
 @pytest.mark.parametrize("start", [0, 1000, 2**24 - 3, 10**12])
-def test_products_depend_on_the_distance_alone_however_far_a_run_is(start: int) -> None:
+def test_rotary_products_depend_on_the_distance_alone_at_any_position(start: int) -> None:
     query, key = torch.randn(2, 16, generator=torch.Generator().manual_seed(0))
     near = turned(query, 7) @ turned(key, 2)
     far = turned(query, start + 7) @ turned(key, start + 2)
@@ -66,18 +65,21 @@ def written_out(attention: Attention, x: Tensor, window: int) -> Tensor:
     return torch.stack(outputs)
 
 
+def plan_for(x: Tensor, window: int) -> ScanPlan:
+    slots = Slots(torch.full((2, window), -1), torch.zeros(2, dtype=torch.long))
+    return plan_scan(slots, no_reset(x), window, x.dtype)
+
+
 def test_scan_is_softmax_attention_in_a_window() -> None:
     torch.manual_seed(0)
     attention, x = Attention(8, 2).double(), random_steps(11)
-    ring = Ring(torch.full((2, WINDOW), -1), torch.zeros(2, dtype=torch.long))
     rotation = rotate_to(torch.arange(11).expand(2, 11), 4, x.dtype)
-    sight = look_ahead(ring, no_reset(x), WINDOW, x.dtype)
-    y, _ = attention.scan(x, rotation, attention.initial(2, WINDOW), sight)
+    y, _ = attention.scan(x, attention.initial(2, WINDOW), plan_for(x, WINDOW), rotation)
     for row in range(2):
         torch.testing.assert_close(y[row], written_out(attention, x[row], WINDOW))
 
 
-def test_one_layer_sees_its_window_and_no_more() -> None:
+def test_one_layer_attends_to_its_window_only() -> None:
     model, x = make_model(), random_steps(9)
     y, _ = model.scan(x, no_reset(x), model.initial(2))
     changed = x.clone()
@@ -88,32 +90,32 @@ def test_one_layer_sees_its_window_and_no_more() -> None:
 
 
 @torch.no_grad()
-def test_steps_go_on_past_many_turns_of_the_ring() -> None:
+def test_steps_continue_after_the_slots_have_wrapped_around() -> None:
     model, x = make_model(layers=2), random_steps(31)
     y, _ = model.scan(x, no_reset(x), model.initial(2))
     carry = model.initial(2)
     for t in range(31):
         step, carry = model.step(x[:, t], carry)
         torch.testing.assert_close(step, y[:, t], rtol=0, atol=1e-12)
-    assert carry.ring.places.sort(1).values.tolist() == [[27, 28, 29, 30]] * 2
+    assert carry.slots.held.sort(1).values.tolist() == [[27, 28, 29, 30]] * 2
 
 
-def test_a_long_scan_leaves_the_last_steps_in_their_slots() -> None:
+def test_a_long_scan_keeps_the_last_steps_in_their_slots() -> None:
     model, x = make_model(), random_steps(10)
     _, carry = model.scan(x, no_reset(x), model.initial(2))
-    assert carry.ring.places.tolist() == [[8, 9, 6, 7]] * 2
+    assert carry.slots.held.tolist() == [[8, 9, 6, 7]] * 2
 
 
-def test_a_scan_forgets_cached_steps_behind_a_reset() -> None:
+def test_a_reset_empties_the_slots_of_earlier_steps() -> None:
     model, x = make_model(), random_steps(3)
     _, carry = model.scan(x, no_reset(x), model.initial(2))
     reset = torch.tensor([[False, False], [False, True]])
     _, carry = model.scan(x[:, :2], reset, carry)
-    assert carry.ring.places.tolist() == [[4, 1, 2, 3], [4, -1, -1, -1]]
+    assert carry.slots.held.tolist() == [[4, 1, 2, 3], [4, -1, -1, -1]]
 
 
 @pytest.mark.parametrize(("steps", "slots"), [(None, 4), (2, 2), (9, 4), (0, 1)])
-def test_slots_are_the_steps_to_come_or_a_window(steps: int | None, slots: int) -> None:
+def test_slots_are_the_announced_steps_or_a_window(steps: int | None, slots: int) -> None:
     carry = make_model().initial(3, steps)
     assert carry.caches[0].keys.shape == (3, 2, slots, 4)
 
@@ -123,7 +125,7 @@ def snapshot(carry: TransformerCarry) -> TransformerCarry:
 
 
 @torch.no_grad()
-def test_without_autograd_a_step_writes_its_slot_and_nothing_else() -> None:
+def test_without_autograd_a_step_writes_to_its_slot_only() -> None:
     model, x = make_model(), random_steps(2)
     _, carry = model.step(x[:, 0], model.initial(2))
     before = snapshot(carry)
@@ -133,10 +135,10 @@ def test_without_autograd_a_step_writes_its_slot_and_nothing_else() -> None:
     assert keys[:, :, 1].any()
     others = [0, 2, 3]
     assert torch.equal(keys[:, :, others], before.caches[0].keys[:, :, others])
-    assert torch.equal(carry.ring.places, before.ring.places)
+    assert torch.equal(carry.slots.held, before.slots.held)
 
 
-def test_a_carry_that_autograd_needs_is_not_written_to() -> None:
+def test_a_carry_that_autograd_needs_is_not_overwritten() -> None:
     model, x = make_model(), random_steps(3)
     y, carry = model.scan(x, no_reset(x), model.initial(2))
     before = snapshot(carry)
@@ -167,12 +169,10 @@ def test_mixed_precision_steps_as_it_scans() -> None:
 
 def attend_once(attention: Attention) -> Tensor:
     x = torch.ones(2, 6, 8, dtype=torch.float64)
-    ring = Ring(torch.full((2, 6), -1), torch.zeros(2, dtype=torch.long))
-    sight = look_ahead(ring, no_reset(x), 6, x.dtype)
-    return attention.scan(x, None, attention.initial(2, 6), sight)[0]
+    return attention.scan(x, attention.initial(2, 6), plan_for(x, 6), None)[0]
 
 
-def test_without_a_rotation_equal_steps_look_alike() -> None:
+def test_without_rotation_equal_steps_give_equal_outputs() -> None:
     y = attend_once(Attention(8, 2).double())
     torch.testing.assert_close(y, y[:, :1].expand_as(y), rtol=0, atol=1e-12)
 

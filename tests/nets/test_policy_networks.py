@@ -1,4 +1,4 @@
-"""The networks of policies: sizes of the papers, and what they refuse."""
+"""Policy networks: the sizes of the papers, and the choices they reject."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tokenworlds.core.errors import UserError
-from tokenworlds.nets import map_convolution
+from tokenworlds.nets.fast import map_convolution
 from tokenworlds.nets.policy_networks import FrameNetwork, GridNetwork
 
 
@@ -27,12 +27,12 @@ def test_maps_of_any_shape_become_vectors(shape: tuple[int, int, int]) -> None:
     assert network.width == 7
 
 
-def test_a_map_is_read_as_the_layers_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(map_convolution, "WORTHWHILE", 0.0)
+def test_a_grid_network_is_its_layers_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(map_convolution, "MIN_SAVING", 0.0)
     torch.manual_seed(0)
     network = GridNetwork.Config(filters=4, kernel=5, width=3).build(shape=(5, 6, 6))
-    seen = torch.randn(2, 5, 6, 6)
-    hidden: Tensor = seen
+    x = torch.randn(2, 5, 6, 6)
+    hidden: Tensor = x
     for layer in network.layers:
         if isinstance(layer, nn.Conv2d):
             hidden = functional.conv2d(hidden, layer.weight, padding=layer.padding)
@@ -40,7 +40,7 @@ def test_a_map_is_read_as_the_layers_are_written(monkeypatch: pytest.MonkeyPatch
             nn.init.normal_(layer.weight)
             hidden = functional.layer_norm(hidden, (4, 6, 6), layer.weight, layer.bias)
             hidden = functional.leaky_relu(hidden)
-    expected, found = network.output(hidden.flatten(1)), network(seen)
+    expected, found = network.output(hidden.flatten(1)), network(x)
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
     ours, theirs = (
         torch.autograd.grad(each.square().sum(), list(network.parameters()))
@@ -50,32 +50,32 @@ def test_a_map_is_read_as_the_layers_are_written(monkeypatch: pytest.MonkeyPatch
 
 
 @torch.no_grad()
-def test_on_one_site_all_layers_are_linear() -> None:
+def test_on_a_single_cell_all_layers_are_linear() -> None:
     torch.manual_seed(0)
     network = GridNetwork.Config(filters=4, kernel=1, width=3).build(shape=(5, 1, 1))
-    seen = torch.randn(2, 5)
-    hidden: Tensor = seen
+    x = torch.randn(2, 5)
+    hidden: Tensor = x
     for layer in network.layers:
         if isinstance(layer, nn.Conv2d):
             hidden = hidden @ layer.weight[:, :, 0, 0].T
             hidden = functional.leaky_relu(functional.layer_norm(hidden, (4,)))
     expected = network.output(hidden)
-    torch.testing.assert_close(network(seen[:, :, None, None]), expected)
+    torch.testing.assert_close(network(x[:, :, None, None]), expected)
 
 
-def test_an_even_kernel_is_refused() -> None:
+def test_an_even_kernel_is_an_error() -> None:
     with pytest.raises(UserError, match="kernel=4"):
         GridNetwork.Config(kernel=4).build(shape=(32, 6, 6))
 
 
-def test_frames_too_small_for_the_convolutions_are_refused() -> None:
+def test_frames_too_small_for_the_convolutions_are_an_error() -> None:
     with pytest.raises(UserError, match="frames of 35x84 are too small"):
         FrameNetwork.Config().build(shape=(4, 35, 84))
     network = FrameNetwork.Config(width=2).build(shape=(1, 36, 36))
     assert network(torch.rand(3, 1, 36, 36)).shape == (3, 2)
 
 
-def test_layers_need_a_number_each() -> None:
+def test_every_layer_needs_filters_kernel_and_stride() -> None:
     with pytest.raises(UserError, match="one number for each layer"):
         FrameNetwork.Config(filters=(32, 64))
 

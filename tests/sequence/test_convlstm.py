@@ -1,4 +1,4 @@
-"""The stack of ConvLSTM cells: what each is given, and the sizes of the paper's dynamics."""
+"""The stack of ConvLSTM cells: the inputs of each, and the parameter counts of the paper."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ def random_maps() -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def test_every_cell_is_given_the_planes_of_the_action() -> None:
+def test_every_cell_reads_the_planes_of_the_action() -> None:
     model = make_model(layers=3)
     x, other = random_maps()
     carry = model.initial(2)
@@ -67,7 +67,7 @@ def test_every_cell_is_given_the_planes_of_the_action() -> None:
 
 
 @torch.no_grad()
-def test_a_stack_without_history_begins_with_zeros() -> None:
+def test_the_initial_state_is_zero() -> None:
     for state in make_model().initial(2):
         assert state.hidden.shape == state.cell.shape == (2, 4, 3, 3)
         assert not state.hidden.any()
@@ -87,6 +87,6 @@ def test_a_line_and_a_vector_are_maps_too(grid: tuple[int, int]) -> None:
 @pytest.mark.parametrize(
     ("choices", "words"), [({"kernel": 4}, "kernel=4 .* odd"), ({"layers": 0}, "1 or more")]
 )
-def test_sizes_that_cannot_be_are_named(choices: dict[str, Any], words: str) -> None:
+def test_impossible_sizes_are_an_error(choices: dict[str, Any], words: str) -> None:
     with pytest.raises(UserError, match=words):
         make_model(**choices)

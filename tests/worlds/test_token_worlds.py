@@ -128,7 +128,7 @@ def test_dreams_that_outgrow_their_positions_go_on_from_the_last_frame(name: str
         assert torch.isfinite(dream.feature).all()
         if full:
             forgot += 1
-            assert torch.equal(carry.sequence.age, expected.sequence.age)
+            assert torch.equal(carry.sequence.length, expected.sequence.length)
             torch.testing.assert_close(dream.feature, world.view(expected).feature)
     assert 2 <= forgot <= 6
 

@@ -14,11 +14,16 @@ from tokenworlds.core.coded import Feature
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.protocols import View, World
 from tokenworlds.core.types import ActionSpace, Carry, FrameShape, Losses, Segment
-from tokenworlds.nets.averages import ReturnRange, move_towards, slow_copy
 from tokenworlds.nets.blocks import Perceptron, Style, shrink_output
 from tokenworlds.nets.distributions import TwoHot
 from tokenworlds.nets.policies import policy_of, policy_width
-from tokenworlds.nets.returns import lambda_return, survival
+from tokenworlds.nets.returns import (
+    ReturnRange,
+    lambda_return,
+    move_towards,
+    slow_copy,
+    survival,
+)
 from tokenworlds.nets.temperature import Policy, choose
 
 

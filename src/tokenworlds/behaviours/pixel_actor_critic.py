@@ -13,11 +13,21 @@ from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.protocols import View, World
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import ActionSpace, FrameShape, Losses, Segment, to_frames
-from tokenworlds.nets.averages import ReturnRange, move_towards, slow_copy
-from tokenworlds.nets.pixel_encoders import PixelEncoder, ResidualEncoder
+from tokenworlds.nets.pixel_encoders import (
+    FrameHistory,
+    LSTMState,
+    PixelEncoder,
+    RecurrentNetwork,
+    ResidualEncoder,
+)
 from tokenworlds.nets.policies import policy_of, policy_width
-from tokenworlds.nets.recurrent_network import Footage, Memory, RecurrentNetwork
-from tokenworlds.nets.returns import lambda_return, survival
+from tokenworlds.nets.returns import (
+    ReturnRange,
+    lambda_return,
+    move_towards,
+    slow_copy,
+    survival,
+)
 from tokenworlds.nets.temperature import Policy, choose
 from tokenworlds.nets.values import Value, ValueKind, value_of, value_width
 
@@ -31,7 +41,7 @@ class Imagined:
     action: Tensor
     reward: Float[Tensor, "T B"]
     terminated: Float[Tensor, "T B"]
-    memory: Memory
+    memory: LSTMState
 
 
 class PixelActorCritic(nn.Module, Component):
@@ -74,7 +84,7 @@ class PixelActorCritic(nn.Module, Component):
         self.target = None if config.target_decay is None else slow_copy(self.network)
         self.return_range = None if config.range_decay is None else ReturnRange(config.range_decay)
 
-    def initial(self, batch: int) -> Memory:
+    def initial(self, batch: int) -> LSTMState:
         """Nothing was seen."""
         return self.network.initial(batch)
 
@@ -88,8 +98,8 @@ class PixelActorCritic(nn.Module, Component):
 
     @torch.no_grad()
     def act(
-        self, view: View, carry: Memory, generator: Generator | None, temperature: float = 1.0
-    ) -> tuple[Tensor, Memory]:
+        self, view: View, carry: LSTMState, generator: Generator | None, temperature: float = 1.0
+    ) -> tuple[Tensor, LSTMState]:
         """See the frame, then draw from the policy, or take its likeliest action at 0."""
         memory = self.network(view.frame, carry)
         return choose(self.policy(memory.hidden), temperature, generator), memory
@@ -109,16 +119,16 @@ class PixelActorCritic(nn.Module, Component):
         return self.losses_of(dream, self.judge(past, opens, dream))
 
     @torch.no_grad()
-    def past(self, world: World, segment: Segment) -> Footage:
+    def past(self, world: World, segment: Segment) -> FrameHistory:
         """What was seen before the frame that a dream begins with."""
         before = map_tensors(lambda leaf: leaf[:, :-1], segment)
         recent = slice(max(0, before.first.shape[1] - self.config.burn_in), None)
         nothing = not before.first.shape[1]
         frame = to_frames(before.frame) if nothing else world.seen(before)[:, recent]
-        return Footage(frame, before.first[:, recent], before.mask[:, recent])
+        return FrameHistory(frame, before.first[:, recent], before.mask[:, recent])
 
     def imagine(
-        self, world: World, segment: Segment, memory: Memory, generator: Generator | None
+        self, world: World, segment: Segment, memory: LSTMState, generator: Generator | None
     ) -> Imagined:
         """Act in the world; gradients flow through the memory, not through frames or actions."""
         with torch.no_grad():
@@ -140,7 +150,7 @@ class PixelActorCritic(nn.Module, Component):
 
     @torch.no_grad()
     def judge(
-        self, past: Footage, opens: Bool[Tensor, " B"], dream: Imagined
+        self, past: FrameHistory, opens: Bool[Tensor, " B"], dream: Imagined
     ) -> Float[Tensor, "T1 B"]:
         """The values that returns are made of and compared with: the slow copy's, if there is one.
 
@@ -149,8 +159,8 @@ class PixelActorCritic(nn.Module, Component):
         if self.target is None:
             last = self.network(dream.frame[-1], dream.memory).hidden
             return self.value(torch.cat([dream.hidden, last.unsqueeze(0)])).mean
-        footage = past.then(rearrange(dream.frame, "t b c h w -> b t c h w"), opens)
-        hidden, _ = self.target.read(footage)
+        footage = past.append(rearrange(dream.frame, "t b c h w -> b t c h w"), opens)
+        hidden, _ = self.target.scan(footage)
         return value_of(self.target.critic(hidden[-len(dream.frame) :]), self.config.value).mean
 
     def losses_of(self, dream: Imagined, judged: Float[Tensor, "T1 B"]) -> Losses:

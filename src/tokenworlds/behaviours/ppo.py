@@ -16,10 +16,14 @@ from tokenworlds.core.precision import widen
 from tokenworlds.core.protocols import View, World
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import ActionSpace, Carry, FrameShape, Losses, Segment, masked_mean
-from tokenworlds.nets.advantages import generalised_advantage, normalised
-from tokenworlds.nets.clipping import clipped_error, clipped_gain
 from tokenworlds.nets.policies import policy_of, policy_width
 from tokenworlds.nets.policy_networks import GridNetwork, PolicyNetwork
+from tokenworlds.nets.returns import (
+    clipped_error,
+    clipped_gain,
+    generalised_advantage,
+    normalised,
+)
 from tokenworlds.nets.temperature import Policy, choose
 
 

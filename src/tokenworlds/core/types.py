@@ -249,7 +249,7 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
 
 
 def to_frames(frame: UInt8[Tensor, "*rest H W C"]) -> Float[Tensor, "*rest C H W"]:
-    """Bytes to numbers in [0, 1], channels first, also in memory: see `nets.map_layout`."""
+    """Bytes to numbers in [0, 1], channels first, also in memory: see `nets.fast.convolution`."""
     return rearrange(frame, "... h w c -> ... c h w").contiguous() / 255.0
 
 

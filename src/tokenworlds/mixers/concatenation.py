@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
-from tokenworlds.nets.code_rows import map_codes, sum_rows
+from tokenworlds.nets.fast.tokens import map_codes, sum_rows
 
 
 class Concatenation(nn.Module, Component):

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
-from tokenworlds.nets.code_rows import map_each_code, pick_rows
+from tokenworlds.nets.fast.tokens import map_each_code, pick_rows
 
 
 class ConcatenationAttention(nn.Module, Component):

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
-from tokenworlds.nets.code_rows import map_codes, sum_rows
-from tokenworlds.nets.norms import RMSNorm
+from tokenworlds.nets.blocks import RMSNorm
+from tokenworlds.nets.fast.tokens import map_codes, sum_rows
 
 
 class Projection(nn.Module, Component):

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
-from tokenworlds.nets.code_rows import map_codes, sum_rows
+from tokenworlds.nets.fast.tokens import map_codes, sum_rows
 
 
 class Unmixed(nn.Module, Component):

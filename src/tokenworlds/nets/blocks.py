@@ -1,4 +1,4 @@
-"""Stacks of convolutions and of linear layers."""
+"""Stacks of convolutions and of linear layers, and their norms."""
 
 from collections.abc import Sequence
 from typing import Literal, cast
@@ -11,37 +11,38 @@ from tokenworlds.core.coded import Feature
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.precision import widen
 from tokenworlds.core.types import FrameShape
-from tokenworlds.nets.batch_normed import BatchNormed
-from tokenworlds.nets.code_rows import map_feature
-from tokenworlds.nets.map_layout import convolve
-from tokenworlds.nets.normed_silu import NormedSiLU
-from tokenworlds.nets.norms import RMSNorm
+from tokenworlds.nets.fast.convolution import BatchNormed, NormedSiLU, convolve
+from tokenworlds.nets.fast.tokens import map_feature
 
 Style = Literal["silu", "relu"]
-"""How layers are finished. `silu`: group or RMS norm (DreamerV3); `relu`: batch or layer norm, and
-no bias before it (STORM)."""
+"""Norm and activation. `silu`: group or RMS norm (DreamerV3); `relu`: batch or layer norm, and no
+bias before it (STORM)."""
+
+
+class RMSNorm(nn.RMSNorm):
+    """Computes in float32. Torch would keep the precision of a bfloat16 input here, and warn."""
+
+    def forward(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
+        return super().forward(widen(x))
 
 
 def finish_map(channels: int, groups: int, style: Style = "silu") -> nn.Module:
-    """The norm of a map and what follows it; narrow layers get fewer groups. Without groups the
-    norm is over the batch."""
-    if is_over_batch(groups, style):
+    """Norm and activation after a convolution: a batch norm if `groups` is 0, and at most one group
+    per channel."""
+    if has_batch_norm(groups, style):
         return nn.Sequential(nn.BatchNorm2d(channels), activation(style))
     return NormedSiLU(min(groups, channels), channels)
 
 
-def is_over_batch(groups: int, style: Style) -> bool:
-    """Whether a stack has batch norms."""
+def has_batch_norm(groups: int, style: Style) -> bool:
     return style == "relu" or groups == 0
 
 
 def vector_norm(width: int, style: Style = "silu") -> nn.Module:
-    """The norm of a vector."""
     return nn.LayerNorm(width) if style == "relu" else RMSNorm(width, eps=1e-5)
 
 
 def activation(style: Style) -> nn.Module:
-    """What follows a norm."""
     return nn.ReLU(inplace=True) if style == "relu" else nn.SiLU()
 
 
@@ -58,25 +59,24 @@ class ConvolutionEncoder(nn.Module):
         style: Style = "silu",
     ) -> None:
         super().__init__()
-        insist_on_halving(kernel, strides)
+        check_strides(kernel, strides)
         widths, biased = [channels, *filters], style == "silu"
         self.layers = nn.Sequential()
         for before, after, stride in zip(widths, filters, strides, strict=False):
             padding = (kernel - 1) // 2
             layer = nn.Conv2d(before, after, kernel, stride, padding=padding, bias=biased)
-            if is_over_batch(groups, style):
+            if has_batch_norm(groups, style):
                 self.layers.append(BatchNormed(layer, activation(style)))
             else:
                 self.layers.extend([layer, finish_map(after, groups, style)])
-        self.order = fastest_order(groups, style)
+        self.layout = fastest_layout(groups, style)
 
     def forward(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
-        """Frames to a map."""
-        return convolve(self.layers, frames, self.order)
+        return convolve(self.layers, frames, self.layout)
 
 
 class ConvolutionDecoder(nn.Module):
-    """The mirror of the encoder; the last layer has neither norm nor activation."""
+    """The mirror of `ConvolutionEncoder`; the last layer has neither norm nor activation."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class ConvolutionDecoder(nn.Module):
         style: Style = "silu",
     ) -> None:
         super().__init__()
-        insist_on_halving(kernel, strides)
+        check_strides(kernel, strides)
         widths, padding = [channels, *filters], (kernel - 1) // 2
         self.layers = nn.Sequential()
         for index in reversed(range(len(filters))):
@@ -105,26 +105,25 @@ class ConvolutionDecoder(nn.Module):
             self.layers.append(layer)
             if index > 0:
                 self.layers.append(finish_map(after, groups, style))
-        self.order = fastest_order(groups, style)
+        self.layout = fastest_layout(groups, style)
 
     def forward(self, maps: Float[Tensor, "B D h w"]) -> Float[Tensor, "B C H W"]:
-        """A map to frames, unbounded."""
-        return convolve(self.layers, maps, self.order)
+        return convolve(self.layers, maps, self.layout)
 
 
-def fastest_order(groups: int, style: Style) -> torch.memory_format:
-    """In which a stack learns fastest: that of its norms."""
-    return torch.channels_last if is_over_batch(groups, style) else torch.contiguous_format
+def fastest_layout(groups: int, style: Style) -> torch.memory_format:
+    """The memory format in which the norms of a stack learn fastest."""
+    return torch.channels_last if has_batch_norm(groups, style) else torch.contiguous_format
 
 
-def insist_on_halving(kernel: int, strides: Sequence[int]) -> None:
-    """Without it a map would be a pixel short of its frame's share."""
+def check_strides(kernel: int, strides: Sequence[int]) -> None:
+    """An even kernel with stride 1 would make the map one pixel too small."""
     if kernel % 2 == 0 and any(stride == 1 for stride in strides):
         raise UserError(f"kernel={kernel} is even and needs strides of 2 throughout, not {strides}")
 
 
 def grid_of(frame_shape: FrameShape, strides: tuple[int, ...]) -> tuple[int, int]:
-    """Height and width of the map that is left of a frame."""
+    """Height and width of the map that strided convolutions make of a frame."""
     height, width = frame_shape.height, frame_shape.width
     for stride in strides:
         height, width = -(-height // stride), -(-width // stride)
@@ -146,7 +145,7 @@ class Perceptron(nn.Module):
         self.output = nn.Linear(widths[-1], outputs)
 
     def forward(self, x: Feature) -> Float[Tensor, "*rest E"]:
-        """Map the last axis; what comes of it is in full precision."""
+        """The output is in float32 or wider."""
         if not len(self.layers):
             return widen(map_feature(self.output, x))
         first, *others = self.layers
@@ -157,7 +156,7 @@ class Perceptron(nn.Module):
 
 
 def shrink_output(network: Perceptron, factor: float) -> Perceptron:
-    """Scale down the last layer, so that first predictions are near zero."""
+    """Scale down the last layer, so that the first predictions are near zero."""
     network.output.weight.data.mul_(factor)
     network.output.bias.data.zero_()
     return network

@@ -1,15 +1,18 @@
-"""Frames to vectors for policies that look at pixels: the networks of IRIS and of Δ-IRIS."""
+"""Policy networks on pixels: the encoders of IRIS and Δ-IRIS, and their CNN-LSTM."""
 
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+import torch
 from einops import rearrange
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.precision import full_precision, widen
+from tokenworlds.core.trees import where_rows
 from tokenworlds.core.types import FrameShape
-from tokenworlds.nets.map_layout import convolve
+from tokenworlds.nets.fast.convolution import convolve
 from tokenworlds.nets.residual import FrameEncoder, halved
 
 
@@ -25,12 +28,10 @@ class PixelEncoder(Protocol):
 
 
 class PoolingEncoder(nn.Module, Component):
-    """Convolutions, each followed by the largest of every four sites (IRIS)."""
+    """Convolutions, each followed by max pooling (IRIS)."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["PoolingEncoder"]):
-        """Choices."""
-
         filters: tuple[int, ...] = (32, 32, 64, 64)
 
     def __init__(self, config: Config, *, frame_shape: FrameShape) -> None:
@@ -45,7 +46,6 @@ class PoolingEncoder(nn.Module, Component):
             before = after
 
     def forward(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
-        """The frames are read in [-1, 1]."""
         maps = convolve(self.layers, 2 * frames - 1)
         return rearrange(maps, "b c h w -> b (c h w)")
 
@@ -55,8 +55,6 @@ class ResidualEncoder(nn.Module, Component):
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["ResidualEncoder"]):
-        """Choices."""
-
         layers: FrameEncoder.Config = field(
             default_factory=lambda: FrameEncoder.Config(width=32, latent=16)
         )
@@ -68,6 +66,87 @@ class ResidualEncoder(nn.Module, Component):
         self.layers = config.layers.build(channels=frame_shape.channels)
 
     def forward(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
-        """The map, site by site."""
         maps: Tensor = self.layers(frames)
         return rearrange(maps, "b c h w -> b (h w c)")
+
+
+@dataclass(frozen=True, slots=True)
+class LSTMState:
+    hidden: Float[Tensor, "B D"]
+    cell: Float[Tensor, "B D"]
+
+
+@dataclass(frozen=True, slots=True)
+class FrameHistory:
+    """Consecutive frames. The state is cleared before a `first`; masked frames are skipped."""
+
+    frame: Float[Tensor, "B T C H W"]
+    first: Bool[Tensor, "B T"]
+    mask: Bool[Tensor, "B T"]
+
+    def append(
+        self, frame: Float[Tensor, "B t C H W"], first: Bool[Tensor, " B"]
+    ) -> "FrameHistory":
+        """With more frames, of a new episode in the rows where `first` is set."""
+        firsts = torch.zeros(frame.shape[:2], dtype=torch.bool, device=frame.device)
+        firsts[:, 0] = first
+        return FrameHistory(
+            torch.cat([self.frame, frame], dim=1),
+            torch.cat([self.first, firsts], dim=1),
+            torch.cat([self.mask, torch.ones_like(firsts)], dim=1),
+        )
+
+
+class FullLinear(nn.Linear):
+    """A linear layer that ignores autocast."""
+
+    def forward(self, input: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest E"]:
+        with full_precision(input):
+            return super().forward(input)
+
+
+class RecurrentNetwork(nn.Module):
+    """Actor and critic on one CNN-LSTM, in full precision throughout (Δ-IRIS)."""
+
+    encoder: PixelEncoder
+
+    def __init__(self, encoder: PixelEncoder, width: int, actions: int, values: int) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.recurrence = nn.LSTMCell(encoder.width, width)
+        self.actor = FullLinear(width, actions)
+        self.critic = FullLinear(width, values)
+
+    def initial(self, batch: int) -> LSTMState:
+        blank = self.actor.weight.new_zeros(batch, self.recurrence.hidden_size)
+        return LSTMState(blank, blank.clone())
+
+    def forward(self, frame: Float[Tensor, "B C H W"], state: LSTMState) -> LSTMState:
+        return self._step(self._encode(frame), state)
+
+    def _encode(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
+        with full_precision(frames):
+            return self.encoder(widen(frames))
+
+    def _step(self, feature: Float[Tensor, "B D"], state: LSTMState) -> LSTMState:
+        with full_precision(feature):
+            return LSTMState(*self.recurrence(feature, (state.hidden, state.cell)))
+
+    def scan(self, history: FrameHistory) -> tuple[Float[Tensor, "T B D"], LSTMState]:
+        """The hidden state after each frame of a history, and the last state."""
+        batch, steps = history.first.shape
+        features = self._encode(rearrange(history.frame, "b t c h w -> (t b) c h w"))
+        state = blank = self.initial(batch)
+        hidden = []
+        for step, feature in enumerate(features.chunk(steps)):
+            state = where_rows(history.first[:, step], blank, state)
+            after = self._step(feature, state)
+            state = where_rows(history.mask[:, step], after, state)
+            hidden.append(state.hidden)
+        return torch.stack(hidden), state
+
+    def burn_in(self, past: FrameHistory, first: Bool[Tensor, " B"]) -> LSTMState:
+        """The state after the past; blank where the next frame is the `first` of an episode."""
+        blank = self.initial(len(first))
+        state = self.scan(past)[1] if past.first.shape[1] else blank
+        return where_rows(first, blank, state)

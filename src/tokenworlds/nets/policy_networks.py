@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
-from tokenworlds.nets.map_convolution import MapConvolution
+from tokenworlds.nets.fast.map_convolution import MapConvolution
 
 Shape = tuple[int, int, int]
 

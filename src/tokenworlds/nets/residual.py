@@ -12,8 +12,7 @@ from torch.nn import functional
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import FrameShape
-from tokenworlds.nets.map_layout import convolve
-from tokenworlds.nets.normed_silu import NormedSiLU
+from tokenworlds.nets.fast.convolution import NormedSiLU, convolve
 
 GROUPS = 32
 

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tokenworlds.nets.map_layout import convolve
+from tokenworlds.nets.fast.convolution import convolve
 from tokenworlds.nets.residual import Doubling, Residual, finish, groups_of
 
 EPSILON = 1e-6

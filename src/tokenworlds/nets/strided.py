@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
-from tokenworlds.nets.batch_normed import BatchNormed
-from tokenworlds.nets.map_convolution import MapConvolution
+from tokenworlds.nets.fast.convolution import BatchNormed
+from tokenworlds.nets.fast.map_convolution import MapConvolution
 
 Field = Literal["wide", "patch"]
 """What a site knows of a frame: `wide`, most of it; `patch`, only the pixels it stands for."""

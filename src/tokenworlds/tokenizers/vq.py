@@ -16,7 +16,7 @@ from tokenworlds.nets.blocks import ConvolutionDecoder, ConvolutionEncoder, fini
 from tokenworlds.nets.code_statistics import code_histogram, usage_metrics
 from tokenworlds.nets.codebook import Codebook
 from tokenworlds.nets.distributions import mix_uniform
-from tokenworlds.nets.map_layout import lay_out
+from tokenworlds.nets.fast.convolution import lay_out
 from tokenworlds.nets.straight_through import certain
 
 

@@ -13,7 +13,7 @@ from tokenworlds.core.errors import UserError
 from tokenworlds.core.protocols import Head, SequenceModel
 from tokenworlds.core.trees import where_rows
 from tokenworlds.core.types import Carry
-from tokenworlds.nets.map_convolution import beside
+from tokenworlds.nets.fast.map_convolution import concat_channels
 
 CodeMap = Float[Tensor, "*rest C h w"]
 FeatureMap = Float[Tensor, "*rest D h w"]
@@ -54,8 +54,8 @@ class MapDynamics(nn.Module):
     ) -> tuple[FeatureMap, Carry]:
         """Take in the codes of a frame and what was done there; returns what heads read."""
         planes = self.planes(action)
-        y, carry = self.sequence.step(beside(codes, planes), carry)
-        return beside(y, planes), carry
+        y, carry = self.sequence.step(concat_channels(codes, planes), carry)
+        return concat_channels(y, planes), carry
 
     def scan(
         self,
@@ -66,8 +66,8 @@ class MapDynamics(nn.Module):
     ) -> tuple[FeatureMap, Carry]:
         """The same for all steps at once; what opens has no past."""
         planes = self.planes(action)
-        y, carry = self.sequence.scan(beside(codes, planes), opens, carry)
-        return beside(y, planes), carry
+        y, carry = self.sequence.scan(concat_channels(codes, planes), opens, carry)
+        return concat_channels(y, planes), carry
 
     def foresee(
         self,

@@ -1,4 +1,4 @@
-"""Linear layers on codes: from indices the same as from one-hots."""
+"""Linear maps of tokens from indices, against the plain forms on one-hots."""
 
 import pytest
 import torch
@@ -6,21 +6,29 @@ from torch import nn
 
 from tokenworlds.core.coded import Coded, one_hots, stack
 from tokenworlds.nets.blocks import Perceptron
-from tokenworlds.nets.code_rows import FEW, map_feature
+from tokenworlds.nets.fast.tokens import (
+    MIN_STATES,
+    map_codes,
+    map_each_code,
+    map_feature,
+    pick_rows,
+    plain_map_feature,
+    sum_rows,
+)
 
 
-def some_codes(rows: int) -> Coded:
+def some_tokens(rows: int) -> Coded:
     generator = torch.Generator().manual_seed(0)
     index = torch.randint(5, (2, rows // 2, 3), generator=generator)
     return Coded(index, torch.randn(2, rows // 2, 4, generator=generator), vocabulary=5)
 
 
-@pytest.mark.parametrize("rows", [2, FEW])
-def test_a_layer_maps_codes_as_it_maps_their_one_hots(rows: int) -> None:
-    coded, layer = some_codes(rows), nn.Linear(3 * 5 + 4, 6)
+@pytest.mark.parametrize("rows", [2, MIN_STATES])
+def test_a_layer_maps_indices_as_it_maps_one_hots(rows: int) -> None:
+    feature, layer = some_tokens(rows), nn.Linear(3 * 5 + 4, 6)
     results = []
-    for feature in (coded, coded.dense()):
-        mapped = map_feature(layer, feature)
+    for apply in (map_feature, plain_map_feature):
+        mapped = apply(layer, feature)
         weights = torch.linspace(-1, 1, mapped.numel()).view(mapped.shape)
         gradients = torch.autograd.grad((mapped * weights).sum(), list(layer.parameters()))
         results.append([mapped, *gradients])
@@ -29,9 +37,16 @@ def test_a_layer_maps_codes_as_it_maps_their_one_hots(rows: int) -> None:
 
 
 @pytest.mark.parametrize("hidden", [(), (8, 8)])
-def test_a_perceptron_reads_codes(hidden: tuple[int, ...]) -> None:
-    coded, network = some_codes(FEW), Perceptron(3 * 5 + 4, hidden, 2)
+def test_a_perceptron_reads_tokens(hidden: tuple[int, ...]) -> None:
+    coded, network = some_tokens(MIN_STATES), Perceptron(3 * 5 + 4, hidden, 2)
     torch.testing.assert_close(network(coded), network(coded.dense()), rtol=1e-5, atol=1e-5)
+
+
+def test_rows_of_a_table_are_its_products_with_one_hots() -> None:
+    table, index = torch.randn(3 * 5, 6), some_tokens(8).index
+    sample = one_hots(index, 5)
+    torch.testing.assert_close(sum_rows(index, table), map_codes(sample, table))
+    torch.testing.assert_close(pick_rows(index, table), map_each_code(sample, table))
 
 
 def test_one_hots_are_ones_where_indices_point() -> None:
@@ -39,8 +54,8 @@ def test_one_hots_are_ones_where_indices_point() -> None:
     assert torch.equal(one_hots(torch.tensor([2, 0]), 3), expected)
 
 
-def test_features_are_stacked_with_or_without_codes() -> None:
-    coded = some_codes(2)
+def test_features_are_stacked_with_or_without_tokens() -> None:
+    coded = some_tokens(2)
     both = stack([coded, coded])
     assert isinstance(both, Coded)
     assert len(both) == 2

@@ -1,4 +1,4 @@
-"""The cell against its equations written out, and how it begins."""
+"""The ConvLSTM cell against its equations written out, and its initial values."""
 
 from typing import Literal
 
@@ -7,18 +7,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from tokenworlds.nets import map_convolution
-from tokenworlds.nets.convlstm import ConvLSTMCell, ConvLSTMState
+from tokenworlds.nets.fast import map_convolution
 from tokenworlds.nets.optimisers import Optimiser
+from tokenworlds.sequence.convlstm import ConvLSTMCell, ConvLSTMState
 
 CHANNELS = 3
 SHAPES = [((4, 2), 3), ((6, 6), 5)]
 
 
-@pytest.fixture(params=[0.0, 1e6], ids=["by frequencies", "plainly"], autouse=True)
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ways of convolving maps."""
-    monkeypatch.setattr(map_convolution, "WORTHWHILE", request.param)
+@pytest.fixture(params=[0.0, 1e6], ids=["frequencies", "plain"], autouse=True)
+def convolution(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both implementations of the convolutions."""
+    monkeypatch.setattr(map_convolution, "MIN_SAVING", request.param)
 
 
 def make_cell(grid: tuple[int, int] = (4, 2), kernel: int = 3) -> ConvLSTMCell:
@@ -37,7 +37,7 @@ def random_state(batch: int, grid: tuple[int, int] = (4, 2)) -> ConvLSTMState:
 
 
 def normed(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Over all channels of all gates and all sites of a row at once."""
+    """Over all channels of all gates and all cells of a row at once."""
     flat = x.flatten(1)
     deviation = (flat.var(1, correction=0, keepdim=True) + 1e-5).sqrt()
     return ((flat - flat.mean(1, keepdim=True)) / deviation).view_as(x) * weight + bias
@@ -57,7 +57,7 @@ def written_out(cell: ConvLSTMCell, x: Tensor, state: ConvLSTMState) -> ConvLSTM
 
 
 @pytest.mark.parametrize(("grid", "kernel"), SHAPES)
-def test_steps_are_as_the_equations_have_them(grid: tuple[int, int], kernel: int) -> None:
+def test_steps_follow_the_equations(grid: tuple[int, int], kernel: int) -> None:
     cell, state = make_cell(grid, kernel), random_state(2, grid)
     inputs = torch.randn(3, 2, 5, *grid, dtype=torch.float64)
     found = expected = state
@@ -73,7 +73,7 @@ def test_steps_are_as_the_equations_have_them(grid: tuple[int, int], kernel: int
 
 
 @pytest.mark.parametrize("kind", ["adam", "laprop"])
-def test_a_carry_is_of_no_harm_when_weights_have_changed(kind: Literal["adam", "laprop"]) -> None:
+def test_a_carry_may_be_older_than_the_weights(kind: Literal["adam", "laprop"]) -> None:
     cell, x = make_cell(*SHAPES[1]), torch.randn(2, 5, 6, 6, dtype=torch.float64)
     state = cell.step(x, cell.initial(2))
     before = cell.step(x, state).hidden
@@ -84,7 +84,7 @@ def test_a_carry_is_of_no_harm_when_weights_have_changed(kind: Literal["adam", "
     assert not torch.allclose(found, before, rtol=0.01)
 
 
-def test_the_carry_of_one_cell_is_of_no_harm_to_another() -> None:
+def test_the_carry_of_another_cell_may_be_used() -> None:
     one, other = make_cell(*SHAPES[1]), make_cell(*SHAPES[1])
     x = torch.randn(2, 5, 6, 6, dtype=torch.float64)
     with torch.no_grad():

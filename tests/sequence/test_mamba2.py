@@ -9,21 +9,23 @@ from torch import Tensor
 from torch.nn import functional
 
 from tokenworlds.core.errors import UserError
-from tokenworlds.nets.causal_convolution import CausalConvolution, MaskedConvolution
-from tokenworlds.nets.mamba2 import (
-    Dynamics,
-    Mamba2Layer,
-    find_boundaries,
+from tokenworlds.nets.fast.state_space import (
+    CausalConvolution,
+    MaskedConvolution,
+    StateSpace,
+    mask_resets,
+    plain_masked_convolution,
+    plain_scan,
     remaining,
     scan_chunks,
 )
-from tokenworlds.sequence.mamba2 import Mamba2
+from tokenworlds.sequence.mamba2 import Mamba2, Mamba2Layer
 
 BATCH, HEADS, SIZE, STATE = 3, 2, 5, 4
 
 
-def make_dynamics(steps: int, dtype: torch.dtype, strength: float = 1.0) -> Dynamics:
-    return Dynamics(
+def make_space(steps: int, dtype: torch.dtype, strength: float = 1.0) -> StateSpace:
+    return StateSpace(
         delta=torch.rand(BATCH, steps, HEADS, dtype=dtype) * strength,
         rate=-1 - 15 * torch.rand(HEADS, dtype=dtype),
         write=torch.randn(BATCH, steps, STATE, dtype=dtype) / STATE,
@@ -32,31 +34,17 @@ def make_dynamics(steps: int, dtype: torch.dtype, strength: float = 1.0) -> Dyna
     )
 
 
-def recur(x: Tensor, dynamics: Dynamics, memory: Tensor, reset: Tensor) -> tuple[Tensor, Tensor]:
-    """The recurrence of the paper, one step after another."""
-    outputs = []
-    for t in range(x.shape[1]):
-        memory = torch.where(reset[:, t, None, None, None], 0.0, memory)
-        delta = dynamics.delta[:, t]
-        decay = torch.exp(delta * dynamics.rate)
-        written = torch.einsum("bh,bn,bhp->bhnp", delta, dynamics.write[:, t], x[:, t])
-        memory = decay[..., None, None] * memory + written
-        y = torch.einsum("bn,bhnp->bhp", dynamics.read[:, t], memory)
-        outputs.append(y + dynamics.skip[:, None] * x[:, t])
-    return torch.stack(outputs, 1), memory
-
-
 def by_chunks(
-    x: Tensor, dynamics: Dynamics, memory: Tensor, reset: Tensor, chunk: int
+    x: Tensor, space: StateSpace, memory: Tensor, reset: Tensor, chunk: int
 ) -> tuple[Tensor, Tensor]:
-    return scan_chunks(x, dynamics, memory, find_boundaries(reset, 3, chunk, x.dtype))
+    return scan_chunks(x, space, memory, mask_resets(reset, 3, chunk, x.dtype))
 
 
-def example(steps: int, dtype: torch.dtype) -> tuple[Tensor, Dynamics, Tensor]:
+def example(steps: int, dtype: torch.dtype) -> tuple[Tensor, StateSpace, Tensor]:
     torch.manual_seed(steps)
     x = torch.randn(BATCH, steps, HEADS, SIZE, dtype=dtype)
     memory = torch.randn(BATCH, HEADS, STATE, SIZE, dtype=dtype)
-    return x, make_dynamics(steps, dtype, strength=0.2), memory
+    return x, make_space(steps, dtype, strength=0.2), memory
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
@@ -66,10 +54,10 @@ def example(steps: int, dtype: torch.dtype) -> tuple[Tensor, Dynamics, Tensor]:
 def test_chunks_equal_the_recurrence(
     dtype: torch.dtype, tolerance: float, chunk: int, steps: int, frequency: float
 ) -> None:
-    x, dynamics, memory = example(steps, dtype)
+    x, space, memory = example(steps, dtype)
     reset = torch.rand(BATCH, steps) < frequency
-    found = by_chunks(x, dynamics, memory, reset, chunk)
-    expected = recur(x, dynamics, memory, reset)
+    found = by_chunks(x, space, memory, reset, chunk)
+    expected = plain_scan(x, space, memory, reset)
     torch.testing.assert_close(found, expected, rtol=0, atol=tolerance)
 
 
@@ -79,21 +67,21 @@ def test_chunks_equal_the_recurrence(
 def test_gradients_of_chunks_are_those_of_the_recurrence(
     dtype: torch.dtype, tolerance: float, steps: int, frequency: float
 ) -> None:
-    x, dynamics, memory = example(steps, dtype)
+    x, space, memory = example(steps, dtype)
     reset = torch.rand(BATCH, steps) < frequency
     names = ("delta", "rate", "write", "read", "skip")
-    leaves = [x, memory, *(getattr(dynamics, name) for name in names)]
+    leaves = [x, memory, *(getattr(space, name) for name in names)]
     for leaf in leaves:
         leaf.requires_grad_()
     weight = torch.randn(x.shape, dtype=dtype), torch.randn(memory.shape, dtype=dtype)
     results = []
-    for y, last in (by_chunks(x, dynamics, memory, reset, 4), recur(x, dynamics, memory, reset)):
+    for y, last in (by_chunks(x, space, memory, reset, 4), plain_scan(x, space, memory, reset)):
         loss = (y * weight[0]).sum() + (last * weight[1]).sum()
         results.append(torch.autograd.grad(loss, leaves))
     torch.testing.assert_close(*results, rtol=tolerance, atol=tolerance)
 
 
-def test_decay_over_a_span_keeps_its_digits_where_decay_is_strong() -> None:
+def test_the_decay_between_steps_is_exact_where_decay_is_strong() -> None:
     """A difference of running sums would be wrong by a thousandth here."""
     log_decay = torch.full((64,), -1e-3)
     log_decay[10] = -3e4
@@ -103,13 +91,13 @@ def test_decay_over_a_span_keeps_its_digits_where_decay_is_strong() -> None:
 
 @pytest.mark.parametrize("strength", [1e-8, 1e3])
 def test_extreme_step_sizes_stay_finite(strength: float) -> None:
-    x, dynamics, memory = example(20, torch.float32)
-    dynamics = replace(dynamics, delta=(dynamics.delta * strength).requires_grad_())
+    x, space, memory = example(20, torch.float32)
+    space = replace(space, delta=(space.delta * strength).requires_grad_())
     reset = torch.rand(BATCH, 20) < 0.2
-    y, last = by_chunks(x, dynamics, memory, reset, 8)
+    y, last = by_chunks(x, space, memory, reset, 8)
     (y.sum() + last.sum()).backward()
-    assert dynamics.delta.grad is not None
-    assert all(part.isfinite().all() for part in (y, last, dynamics.delta.grad))
+    assert space.delta.grad is not None
+    assert all(part.isfinite().all() for part in (y, last, space.delta.grad))
 
 
 @pytest.mark.parametrize(("heads", "parameters"), [(16, 1_604_304), (4, 1_598_124)])
@@ -119,14 +107,14 @@ def test_parameters_of_a_block_of_width_512(heads: int, parameters: int) -> None
     assert sum(parameter.numel() for parameter in block.parameters()) == parameters
 
 
-def test_parameters_beside_the_blocks_are_one_norm() -> None:
+def test_parameters_outside_the_blocks_are_one_norm() -> None:
     model = Mamba2.Config(layers=0).build()
     assert sum(parameter.numel() for parameter in model.parameters()) == 512
 
 
 def test_initial_values_are_those_of_the_paper() -> None:
     torch.manual_seed(0)
-    layer = Mamba2Layer(512, 1024, 16, 4, 2, layers=4)
+    layer = Mamba2Layer(Mamba2.Config(heads=1024))
     delta = functional.softplus(layer.delta_bias)
     assert delta.min() >= 1e-3
     assert delta.max() <= 0.1 + 1e-6
@@ -154,12 +142,15 @@ def test_convolution_is_that_of_torch() -> None:
     torch.testing.assert_close(y, expected.mT)
 
 
-def test_gradient_of_the_convolution_with_taps_cut_off() -> None:
+def test_the_convolution_with_masked_taps_and_its_gradient() -> None:
     extended = torch.randn(2, 8, 3, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
     bias = torch.randn(3, dtype=torch.float64, requires_grad=True)
     kept = (torch.rand(2, 5, 3) < 0.5).double()
-    assert torch.autograd.gradcheck(MaskedConvolution.apply, (extended, weight, bias, kept))
+    inputs = (extended, weight, bias, kept)
+    found: Tensor = MaskedConvolution.apply(*inputs)  # type: ignore[no-untyped-call]
+    torch.testing.assert_close(found, plain_masked_convolution(*inputs))
+    assert torch.autograd.gradcheck(MaskedConvolution.apply, inputs)
 
 
 @pytest.mark.parametrize("convolution", [1, 2, 6])
@@ -174,7 +165,7 @@ def test_any_length_of_convolution_steps_as_it_scans(convolution: int) -> None:
         torch.testing.assert_close(step, y[:, t], rtol=0, atol=1e-12)
 
 
-def test_chunk_changes_nothing() -> None:
+def test_the_chunk_length_does_not_affect_results() -> None:
     model = Mamba2.Config(width=8, layers=2, heads=2).build().double().eval()
     x, reset = torch.randn(2, 37, 8, dtype=torch.float64), torch.rand(2, 37) < 0.1
     y, _ = model.scan(x, reset, model.initial(2))
@@ -183,7 +174,7 @@ def test_chunk_changes_nothing() -> None:
 
 
 @torch.no_grad()
-def test_half_precision_leaves_the_state_in_single() -> None:
+def test_the_state_stays_in_single_precision_under_autocast() -> None:
     torch.manual_seed(0)
     model = Mamba2.Config(width=16, layers=2, heads=2).build().eval()
     x, reset = torch.randn(2, 20, 16), torch.zeros(2, 20, dtype=torch.bool)

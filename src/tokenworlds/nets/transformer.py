@@ -1,0 +1,178 @@
+"""What all causal transformers share: blocks, and a stack of them over KV caches."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from tokenworlds.core.errors import UserError
+from tokenworlds.nets.attention import Attention, KVCache, Slots, plan_scan, plan_write, rotate_to
+from tokenworlds.nets.fast.attention import Dropout
+
+Attend = Callable[[Attention, Tensor, KVCache], tuple[Tensor, KVCache]]
+
+
+@dataclass(frozen=True, slots=True)
+class TransformerCarry:
+    """The KV cache of each layer, the slots they share, and the length of each row's history.
+
+    Every leaf has a row per batch. Without autograd a step writes into the caches it is given. The
+    older carry stays valid until a slot that it needs is overwritten: it can be continued again,
+    but two continuations cannot alternate, nor can it be used once the slots have wrapped around.
+    """
+
+    caches: tuple[KVCache, ...]
+    slots: Slots
+    length: Int[Tensor, " B"]
+
+
+class PreNormBlock(nn.Module):
+    """Attention and a feed-forward network, each reading a norm of its input and added to it."""
+
+    def __init__(
+        self,
+        attention: Attention,
+        feedforward: nn.Module,
+        norm: Callable[[int], nn.Module],
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.attention_norm = norm(attention.width)
+        self.attention = attention
+        self.feedforward_norm = norm(attention.width)
+        self.feedforward = feedforward
+        self.dropout = Dropout(dropout)
+
+    def forward(
+        self, x: Float[Tensor, "B T D"], cache: KVCache, attend: Attend
+    ) -> tuple[Float[Tensor, "B T D"], KVCache]:
+        attended, cache = attend(self.attention, self.attention_norm(x), cache)
+        x = x + self.dropout(attended)
+        return x + self.dropout(self.feedforward(self.feedforward_norm(x))), cache
+
+
+class PostNormBlock(nn.Module):
+    """Attention and a feed-forward network, each added to its input; the sums are normed."""
+
+    def __init__(
+        self,
+        attention: Attention,
+        feedforward: nn.Module,
+        norm: Callable[[int], nn.Module],
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.attention = attention
+        self.attention_norm = norm(attention.width)
+        self.feedforward = feedforward
+        self.feedforward_norm = norm(attention.width)
+        self.dropout = Dropout(dropout)
+
+    def forward(
+        self, x: Float[Tensor, "B T D"], cache: KVCache, attend: Attend
+    ) -> tuple[Float[Tensor, "B T D"], KVCache]:
+        attended, cache = attend(self.attention, x, cache)
+        x = self.attention_norm(x + self.dropout(attended))
+        return self.feedforward_norm(x + self.dropout(self.feedforward(x))), cache
+
+
+class TransformerStack(nn.Module):
+    """Blocks in which a step attends to itself and the `window - 1` steps before it.
+
+    Members make the `blocks`, and override `embed` and `finish` for learned positions and norms at
+    the ends. `rotary` is the size of heads with rotary positions.
+    """
+
+    blocks: nn.ModuleList
+
+    def __init__(self, width: int, window: int, rotary: int | None = None) -> None:
+        super().__init__()
+        self.width, self.window, self.rotary = width, window, rotary
+
+    def embed(self, x: Float[Tensor, "B T D"], length: Int[Tensor, "B T"]) -> Tensor:
+        """The first block's input, given the number of steps before each in its history."""
+        return x
+
+    def finish(self, x: Float[Tensor, "B T D"]) -> Tensor:
+        return x
+
+    def initial(self, batch: int, steps: int | None = None) -> TransformerCarry:
+        """With a slot for each of the steps to come, at most a window of them.
+
+        If more steps come than announced, the cache holds the latest.
+        """
+        size = self.window if steps is None else max(1, min(self.window, steps))
+        caches = tuple(block.attention.initial(batch, size) for block in self.stack())
+        device = next(self.parameters()).device
+        held = torch.full((batch, size), -1, dtype=torch.long, device=device)
+        start = held.new_zeros(batch)
+        return TransformerCarry(caches, Slots(held, start), start.clone())
+
+    def step(
+        self, x: Float[Tensor, "B D"], carry: TransformerCarry
+    ) -> tuple[Float[Tensor, "B D"], TransformerCarry]:
+        y, carry = self._extend(x[:, None], carry)
+        return y.squeeze(1), carry
+
+    def _extend(
+        self, x: Float[Tensor, "B T D"], carry: TransformerCarry
+    ) -> tuple[Float[Tensor, "B T D"], TransformerCarry]:
+        """Steps in one pass that copies no cache; more than one must fit into free slots."""
+        steps = x.shape[1]
+        plan = plan_write(carry.slots, steps)
+        rotation = None if self.rotary is None else rotate_to(plan.step, self.rotary, x.dtype)
+        length = carry.length[:, None] + torch.arange(steps, device=x.device)
+
+        def attend(attention: Attention, x: Tensor, cache: KVCache) -> tuple[Tensor, KVCache]:
+            return attention.extend(x, cache, plan, rotation)
+
+        y, caches = self._run(self.embed(x, length), carry.caches, attend)
+        return y, TransformerCarry(caches, plan.slots, carry.length + steps)
+
+    def scan(
+        self, x: Float[Tensor, "B T D"], reset: Bool[Tensor, "B T"], carry: TransformerCarry
+    ) -> tuple[Float[Tensor, "B T D"], TransformerCarry]:
+        plan = plan_scan(carry.slots, reset, self.window, x.dtype)
+        step = carry.slots.next[:, None] + torch.arange(x.shape[1], device=x.device)
+        rotation = None if self.rotary is None else rotate_to(step, self.rotary, x.dtype)
+        length = steps_since_reset(reset, carry.length)
+
+        def attend(attention: Attention, x: Tensor, cache: KVCache) -> tuple[Tensor, KVCache]:
+            return attention.scan(x, cache, plan, rotation)
+
+        y, caches = self._run(self.embed(x, length), carry.caches, attend)
+        return y, TransformerCarry(caches, plan.slots, length[:, -1] + 1)
+
+    def _run(
+        self, x: Float[Tensor, "B T D"], caches: tuple[KVCache, ...], attend: Attend
+    ) -> tuple[Float[Tensor, "B T D"], tuple[KVCache, ...]]:
+        after = []
+        for block, cache in zip(self.stack(), caches, strict=True):
+            x, cache = block(x, cache, attend)
+            after.append(cache)
+        return self.finish(x), tuple(after)
+
+    def stack(self) -> Iterable[PreNormBlock | PostNormBlock]:
+        return cast(Iterable[PreNormBlock | PostNormBlock], self.blocks)
+
+
+def add_positions(
+    x: Float[Tensor, "B T D"], length: Int[Tensor, "B T"], table: nn.Embedding
+) -> Float[Tensor, "B T D"]:
+    """Steps beyond the table share its last position."""
+    return x + cast(Tensor, table(length.clamp(max=table.num_embeddings - 1)))
+
+
+def steps_since_reset(reset: Bool[Tensor, "B T"], length: Int[Tensor, " B"]) -> Int[Tensor, "B T"]:
+    """The number of steps before each in its history, which has `length` steps at the start."""
+    step = torch.arange(reset.shape[1], device=reset.device)
+    last = torch.where(reset, step, -1).cummax(1).values
+    return torch.where(last >= 0, step - last, length[:, None] + step)
+
+
+def check_heads(width: int, heads: int) -> None:
+    if width % heads:
+        raise UserError(f"heads={heads} of the transformer must divide its width {width}")
