@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tokenworlds.agent import Agent
 from tokenworlds.behaviours.ppo import PPO
-from tokenworlds.benchmarking.subjects import random_segment
+from tokenworlds.benchmarking.workloads import random_segment
 from tokenworlds.core.config import variant
 from tokenworlds.core.precision import Precision, computing, lack_of_bfloat16
 from tokenworlds.core.trees import named_tensors

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tokenworlds.agent import Agent
-from tokenworlds.benchmarking.subjects import random_segment
+from tokenworlds.benchmarking.workloads import random_segment
 from tokenworlds.core.config import variant
 from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.recipes.catalogue import load

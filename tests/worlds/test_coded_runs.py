@@ -7,7 +7,7 @@ import pytest
 import torch
 from counted_frames import count_frames
 
-from tokenworlds.benchmarking.codings import frames_coded
+from tokenworlds.benchmarking.report import frames_encoded
 from tokenworlds.core.description import override
 from tokenworlds.core.progress import Progress
 from tokenworlds.envs.spec import EnvSpec
@@ -62,7 +62,7 @@ def test_a_run_that_knows_its_codes_learns_what_any_other_learns(name: str, tmp_
     weights = [dict(job.agent.named_parameters()) for job in (knowing, plain)]
     for path, value in weights[0].items():
         torch.testing.assert_close(value, weights[1][path], rtol=1e-5, atol=1e-5)
-    assert 0 < sum(asked) <= frames_coded(knowing.spec.recipe)
+    assert 0 < sum(asked) <= frames_encoded(knowing.spec.recipe)
 
 
 @pytest.mark.parametrize("name", ["iris", "delta-iris"])

@@ -1,1 +1,1 @@
-"""What a recipe costs on this machine: each piece of its work timed, counted and compared."""
+"""What a recipe costs on this machine: time, memory and operations of each workload."""

@@ -1,21 +1,21 @@
-"""Updates of a recipe measured along every axis it has."""
+"""How the cost of an update scales with one number of a recipe at a time."""
 
 import gc
-from collections.abc import Callable, Sequence
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from math import log
 from typing import Any
 
 from tokenworlds.agent import Agent
-from tokenworlds.benchmarking.axes import AXES, Axis, base_of, path_of
-from tokenworlds.benchmarking.calibration import calibrate, join
-from tokenworlds.benchmarking.documents import Circumstances
-from tokenworlds.benchmarking.flops import count_flops
-from tokenworlds.benchmarking.growth import Curve, Omission, Point, Take, Update, trace_curve
-from tokenworlds.benchmarking.memory import give_back, watch
-from tokenworlds.benchmarking.session import Candidate
-from tokenworlds.benchmarking.subjects import random_segment, updates
-from tokenworlds.benchmarking.timing import measure
+from tokenworlds.benchmarking.measurement import Measurement, measure_workload
+from tokenworlds.benchmarking.meters import available_memory, release_memory
+from tokenworlds.benchmarking.report import BenchEnvironment, Target
+from tokenworlds.benchmarking.workloads import random_segment, update_workloads
+from tokenworlds.core.config import get_child, variant
+from tokenworlds.core.errors import UserError
+from tokenworlds.core.protocols import Prior
 from tokenworlds.core.seeding import seed_everything, torch_generator
 from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.envs.spec import EnvSpec
@@ -24,92 +24,254 @@ from tokenworlds.runs.recipe import Recipe
 from tokenworlds.training.dry_run import telling_what_does_not_fit
 from tokenworlds.training.summary import count, discretisation
 
-FORMAT = "tokenworlds-scaling-1"
+FORMAT = "tokenworlds-scaling-2"
+MAX_CAL = 60.0
+"""A value is skipped if its update might take longer."""
+QUANTITIES = ("cal", "flops", "memory", "parameters", "discretisation")
+BASE: Mapping[str, int] = {
+    "learning.world.batch": 4,
+    "learning.world.length": 16,
+    "learning.behaviour.batch": 32,
+}
+"""Upper bounds on the numbers that do not vary."""
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
-    """All curves of a recipe at a size, and the axes that it does not have."""
+class Axis:
+    """A number to vary, and the learner whose update is measured.
 
+    The number is at the first of `paths` that a recipe has. If `relative`, `values` are multiples
+    of the recipe's own. The size of the data is the value to the `power`: the pixels of a frame are
+    its resolution squared.
+    """
+
+    name: str
+    learner: str
+    paths: tuple[str, ...]
+    values: tuple[int | float, ...]
+    relative: bool = False
+    power: int = 1
+
+
+VOCABULARY = ("world.tokenizer.codebook.codes", "world.tokenizer.codes", "world.tokenizer.classes")
+AXES = (
+    Axis("batch", "world", ("learning.world.batch",), (1, 2, 4, 8, 16)),
+    Axis("length", "world", ("learning.world.length",), (8, 16, 32, 64)),
+    Axis("resolution", "world", ("resolution",), (64, 96, 128), power=2),
+    Axis("vocabulary", "world", VOCABULARY, (0.25, 0.5, 1, 2, 4), relative=True),
+    Axis("horizon", "behaviour", ("behaviour.horizon",), (4, 8, 16, 32)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """The cost of one update and the world's size.
+
+    `discretisation` counts the parameters between the encoder's map and the tokens and in the
+    prior; None if the world has no such parts.
+    """
+
+    measurement: Measurement
+    parameters: int
+    discretisation: int | None
+
+    def quantities(self) -> dict[str, int | float | None]:
+        return {
+            "cal": self.measurement.cal,
+            "flops": self.measurement.flops,
+            "memory": self.measurement.memory_growth,
+            "parameters": self.parameters,
+            "discretisation": self.discretisation,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class AxisStart:
+    """The next axis to measure; `path` is None if the recipe has no such number."""
+
+    axis: Axis
+    path: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    value: int
+    update: Update
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    value: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exponent:
+    """The exponent k of cost ~ size^k, fitted to all points and to the last two."""
+
+    overall: float
+    last: float
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    axis: str
+    learner: str
+    path: str
+    points: Sequence[Point]
+    skipped: Sequence[Skipped]
+    exponents: Mapping[str, Exponent | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingReport:
     recipe: str
     size: str
     curves: Sequence[Curve]
-    without: Sequence[str]
+    missing_axes: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """Whom to tell of an axis begun (or of one that is not there: no path), its points, its end."""
-
-    axis: Callable[[Axis, str | None], None]
-    point: Callable[[Point | Omission], None]
-    curve: Callable[[Curve], None]
+Event = AxisStart | Point | Skipped | Curve
+MeasureUpdate = Callable[[Recipe, str], Update]
 
 
-def take_survey(candidate: Candidate, take: Take, listener: Listener) -> Survey:
-    """Measure a recipe along one axis after the other."""
-    base, curves, without = base_of(candidate.recipe), list[Curve](), list[str]()
+def measure_scaling(
+    target: Target, measure: MeasureUpdate, listen: Callable[[Event], None]
+) -> ScalingReport:
+    """Measure a recipe along every axis that it has."""
+    base, curves, missing = small_base(target.recipe), list[Curve](), list[str]()
     for axis in AXES:
-        path = path_of(axis, base)
-        listener.axis(axis, path)
+        path = find_path(axis, base)
+        listen(AxisStart(axis, path))
         if path is None:
-            without.append(axis.name)
+            missing.append(axis.name)
         else:
-            curves.append(trace_curve(axis, path, base, take, listener.point))
-            listener.curve(curves[-1])
-    return Survey(candidate.name, candidate.size, curves, without)
+            curves.append(measure_curve(axis, path, base, measure, listen))
+            listen(curves[-1])
+    return ScalingReport(target.name, target.size, curves, missing)
 
 
-def update_taker(env: EnvSpec, seconds: float) -> Take:
-    """Measures updates on noise, with the actions and the channels of an environment."""
+def small_base(recipe: Recipe) -> Recipe:
+    """The recipe with small batches."""
+    own = {path: read_at(recipe, path) for path in BASE}
+    return variant(recipe, {path: min(BASE[path], value) for path, value in own.items() if value})
+
+
+def find_path(axis: Axis, recipe: Recipe) -> str | None:
+    """Where a recipe has the number of an axis; None without it or without the learner."""
+    real = read_at(recipe, "behaviour.experience") == "real"
+    if axis.learner not in recipe.learning or (axis.name == "horizon" and real):
+        return None
+    return next((path for path in axis.paths if read_at(recipe, path)), None)
+
+
+def read_at(config: object, path: str) -> Any:
+    """The value at a dotted path, or None."""
+    for name in path.split("."):
+        try:
+            config = get_child(config, name)
+        except (AttributeError, KeyError):
+            return None
+    return config
+
+
+def axis_values(axis: Axis, recipe: Recipe, path: str) -> list[int]:
+    unit = read_at(recipe, path) if axis.relative else 1
+    return sorted({max(1, round(value * unit)) for value in axis.values})
+
+
+def measure_curve(
+    axis: Axis,
+    path: str,
+    recipe: Recipe,
+    measure: MeasureUpdate,
+    listen: Callable[[Point | Skipped], None],
+) -> Curve:
+    """Measure the values in ascending order; skip those that fail or exceed time or memory."""
+    points, skipped = list[Point](), list[Skipped]()
+    for value in axis_values(axis, recipe, path):
+        try:
+            check_excess(value, points)
+            update = measure(change(recipe, path, value), axis.learner)
+        except UserError as error:
+            skipped.append(Skipped(value, str(error)))
+            listen(skipped[-1])
+        else:
+            points.append(Point(value, update))
+            listen(points[-1])
+    exponents = {name: fit_exponent(axis, points, name) for name in QUANTITIES}
+    return Curve(axis.name, axis.learner, path, points, skipped, exponents)
+
+
+def change(recipe: Recipe, path: str, value: int) -> Recipe:
+    try:
+        return variant(recipe, {path: value})
+    except ValueError as error:
+        raise UserError(str(error)) from error
+
+
+def check_excess(value: int, points: Sequence[Point]) -> None:
+    """Raise if an update might be too large, assuming quadratic growth from the last point."""
+    if not points:
+        return
+    last, available = points[-1], available_memory()
+    factor = (value / last.value) ** 2
+    if last.update.measurement.cal * factor > MAX_CAL:
+        raise UserError(f"an update might take more than {MAX_CAL:g} cal")
+    growth = last.update.measurement.memory_growth * factor
+    if available is not None and 2 * growth > available:
+        raise UserError("an update might take more than half of the available memory")
+
+
+def fit_exponent(axis: Axis, points: Sequence[Point], quantity: str) -> Exponent | None:
+    """The exponent of a quantity; None with fewer than two points or without the quantity."""
+    sizes = [point.value**axis.power for point in points]
+    costs = [cost for point in points if (cost := point.update.quantities()[quantity])]
+    if len(points) < 2 or len(costs) < len(points):
+        return None
+    return Exponent(slope(sizes, costs), slope(sizes[-2:], costs[-2:]))
+
+
+def slope(sizes: Sequence[int | float], costs: Sequence[int | float]) -> float:
+    """The least-squares slope in logarithmic scale."""
+    return statistics.linear_regression([*map(log, sizes)], [*map(log, costs)]).slope
+
+
+def update_meter(env: EnvSpec, seconds: float) -> MeasureUpdate:
+    """Measures updates on random frames with the channels and actions of an environment."""
     with VectorEnv(env, num_envs=1, seed=0) as envs:
         shape, space = envs.frame_shape, envs.action_space
-    return partial(take_update, shape=shape, space=space, seconds=seconds)
 
+    def measure(recipe: Recipe, learner: str) -> Update:
+        frames = replace(shape, height=recipe.resolution, width=recipe.resolution)
+        try:
+            return measure_update(recipe, learner, frames, space, seconds)
+        finally:
+            gc.collect()
+            release_memory()
 
-def take_update(
-    recipe: Recipe, learner: str, shape: FrameShape, space: ActionSpace, seconds: float
-) -> Update:
-    """What one update of a learner takes, its networks built for it and thrown away."""
-    frames = replace(shape, height=recipe.resolution, width=recipe.resolution)
-    try:
-        return measure_update(recipe, learner, frames, space, seconds)
-    finally:
-        gc.collect()
-        give_back()
+    return measure
 
 
 def measure_update(
     recipe: Recipe, learner: str, shape: FrameShape, space: ActionSpace, seconds: float
 ) -> Update:
-    """The same, on frames of a shape."""
+    """Measure one update of a learner with new networks."""
     seed_everything(0)
     with telling_what_does_not_fit():
         agent, generator = Agent.build(recipe, shape, space), torch_generator(0, "bench")
-        subjects = updates(agent, recipe, partial(random_segment, shape, space), generator)
-        subject = next(subject for subject in subjects if subject.name == learner)
-        act = subject.prepare(subject.rows)
-        # The first update makes the optimiser's averages, which later ones find.
-        act()
-    flops, memory = watch(partial(count_flops, act))
-    before = calibrate()
-    (timing,) = measure([act], seconds)
-    calibration = join(before, calibrate())
+        sample = partial(random_segment, shape, space, generator=generator)
+        workloads = update_workloads(agent, recipe, sample, generator)
+        workload = next(workload for workload in workloads if workload.name == learner)
+        # The first update allocates the optimiser's state.
+        workload.prepare(workload.rows)()
+    measurement = measure_workload(workload, workload.rows, seconds)
     world: Any = agent.world
-    return Update(
-        batch=subject.rows,
-        steps=subject.steps,
-        seconds=timing,
-        cal=timing.median / calibration.seconds,
-        flops=flops.total,
-        memory=memory.growth,
-        parameters=count(world),
-        discretisation=discretisation(world) if hasattr(world, "prior") else None,
-        calibration=calibration,
-    )
+    has_prior = any(isinstance(child, Prior) for child in world.children())
+    return Update(measurement, count(world), discretisation(world) if has_prior else None)
 
 
-def to_document(circumstances: Circumstances, surveys: Sequence[Survey]) -> dict[str, Any]:
-    """All of it, as JSON can hold it."""
-    recipes = [asdict(survey) for survey in surveys]
-    return {"format": FORMAT, **asdict(circumstances), "recipes": recipes}
+def to_document(environment: BenchEnvironment, reports: Sequence[ScalingReport]) -> dict[str, Any]:
+    """The JSON document of all reports."""
+    recipes = [asdict(report) for report in reports]
+    return {"format": FORMAT, **asdict(environment), "recipes": recipes}

@@ -2,10 +2,9 @@
 
 import json
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
@@ -15,21 +14,20 @@ from tokenworlds.commands.show import default_env
 from tokenworlds.core.errors import UserError
 
 if TYPE_CHECKING:
-    from tokenworlds.benchmarking.documents import Account, Circumstances, Document
-    from tokenworlds.benchmarking.figures import Plan
-    from tokenworlds.benchmarking.scaling import Survey
-    from tokenworlds.benchmarking.session import Candidate
+    from tokenworlds.benchmarking.measurement import Plan
+    from tokenworlds.benchmarking.report import BenchEnvironment, BenchReport, Target
+    from tokenworlds.benchmarking.scaling import ScalingReport
 
 RECIPES = ("iris", "delta-iris", "step-vq-t", "step-vq-iris", "step-vq-m")
-"""Those of STEP-VQ's figure 2a that there are, and the recipe that is trained by default."""
+"""The recipes of STEP-VQ's figure 2a, and the default recipe of `train`."""
 SCALED = ("step-vq-m", "cb-m")
-"""Those of its figure 2b."""
-SECONDS, SECONDS_FOR_A_POINT = 10.0, 2.0
+"""The recipes of STEP-VQ's figure 2b."""
+SECONDS, SECONDS_PER_POINT = 10.0, 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """Measure what each update of a recipe costs, its dreams, its acting and its environment."""
+    """Measure the cost of a recipe: updates, dreams, acting and environment steps."""
 
     recipes: Annotated[
         tuple[str, ...],
@@ -37,191 +35,158 @@ class Bench:
         arg(metavar="[RECIPE ...]"),
         default_text(f"{', '.join(RECIPES)}; with --scaling {', '.join(SCALED)}"),
     ] = ()
-    """Names that 'tokenworlds agents' lists, or my_agents.py:mine."""
+    """Names from 'tokenworlds agents', or my_agents.py:mine."""
     env: Annotated[
-        str, arg(metavar="ENV"), default_text("atari:Pong if ale-py is there, else catch")
+        str, arg(metavar="ENV"), default_text("atari:Pong if ale-py is installed, else catch")
     ] = ""
-    """A name as 'tokenworlds envs' has them."""
+    """A name from 'tokenworlds envs'."""
     size: Size = "paper"
-    """How large the networks are."""
+    """Size of the networks."""
     fraction: Annotated[str, arg(metavar="{auto,1,1/2,1/4,...}")] = "auto"
-    """Share of each batch that is measured, then scaled; auto takes what fits time and memory."""
+    """Fraction of each batch to run, then extrapolated; auto takes what fits time and memory."""
     seconds: Annotated[
         float | None,
         arg(metavar="S"),
-        default_text(f"{SECONDS:g}; with --scaling {SECONDS_FOR_A_POINT:g}"),
+        default_text(f"{SECONDS:g}; with --scaling {SECONDS_PER_POINT:g}"),
     ] = None
-    """How long a figure is repeated; with auto, an update that would take longer is cut down."""
-    threads: Annotated[Count, default_text("one for each core")] = None
-    """Threads to compute with."""
+    """Time limit of the repeats of each measurement; with auto, also of a single update."""
+    threads: Annotated[Count, default_text("one per core")] = None
+    """Number of CPU threads."""
     profile: Annotated[str, arg(metavar="FILE"), default_text("no trace")] = ""
-    """Write a trace of one update of each learner, to be opened at ui.perfetto.dev."""
-    compare: Annotated[str, arg(metavar="OLD.json"), default_text("nothing")] = ""
-    """What --json printed before, to be compared with."""
+    """Write a trace of one update of each learner, to open at ui.perfetto.dev."""
+    compare: Annotated[str, arg(metavar="OLD.json"), default_text("no comparison")] = ""
+    """Compare with an earlier output of --json."""
     scaling: Switch = False
-    """Measure instead how updates grow with batch, length, resolution, codes and horizon."""
-    chart: Annotated[str, arg(metavar="FILE.png"), default_text("no picture")] = ""
-    """Draw what an environment step of each recipe costs, or how updates grow."""
+    """Measure instead how updates scale with batch, length, resolution, vocabulary and horizon."""
+    chart: Annotated[str, arg(metavar="FILE.png"), default_text("no chart")] = ""
+    """Draw the cost of an environment step of each recipe, or with --scaling the curves."""
     json: Json = False
     """Print one JSON document."""
 
     def execute(self) -> int:
-        """Measure one recipe after the other, telling each figure when it is taken."""
         from tokenworlds.core.process import prepare_process
 
         prepare_process()
-        return self.survey() if self.scaling else self.account()
+        return self.report_scaling() if self.scaling else self.report_costs()
 
-    def account(self) -> int:
-        """What each piece of work costs."""
-        from tokenworlds.benchmarking.comparison import read_old
-        from tokenworlds.benchmarking.documents import to_document
-        from tokenworlds.benchmarking.table import heading
+    def report_costs(self) -> int:
+        from tokenworlds.benchmarking import report, tables
+        from tokenworlds.benchmarking.measurement import Plan, read_fraction
 
-        plan, before = self.plan(), read_old(Path(self.compare)) if self.compare else None
-        candidates, trace, chart = list(self.candidates()), self.trace(), self.picture()
-        circumstances = self.circumstances(candidates)
-        self.tell(heading(circumstances))
-        accounts = [
-            self.measure(candidate, plan, trace, alone=len(candidates) == 1)
-            for candidate in candidates
-        ]
-        document = to_document(circumstances, accounts)
-        self.conclude(document, accounts, before)
+        plan = Plan(self.time_limit(), read_fraction(self.fraction))
+        before = report.read_document(Path(self.compare)) if self.compare else None
+        targets, chart = self.targets(), self.output_path(self.chart, ".png")
+        trace = self.output_path(self.profile, ".json")
+        environment = self.environment(targets)
+        self.tell(tables.heading(environment))
+        several = len(targets) > 1
+        reports = [self.measure(target, plan, trace, several) for target in targets]
+        self.tell(*tables.summary_lines(reports))
+        document = report.to_document(environment, reports)
+        if before is not None:
+            changes = report.compare(before, document)
+            notes = report.environment_differences(before, document)
+            self.tell(*tables.change_lines(changes, notes, self.compare))
+            document["comparison"] = [asdict(change) for change in changes]
+        if self.json:
+            print(json.dumps(document, indent=2))
         if chart is not None:
-            self.draw(chart, accounts, circumstances)
+            from tokenworlds.benchmarking.charts import cost_figure, write_figure
+
+            title = f"Learning per environment step ({self.size}, {environment.env})"
+            self.tell(f"\nchart   {write_figure(chart, cost_figure(reports, title))}")
         return 0
 
-    def plan(self) -> "Plan":
-        """How it is to be measured."""
-        from tokenworlds.benchmarking.batches import read_fraction
-        from tokenworlds.benchmarking.figures import Plan
+    def measure(
+        self, target: "Target", plan: "Plan", trace: Path | None, several: bool
+    ) -> "BenchReport":
+        from tokenworlds.benchmarking import report, tables
 
-        return Plan(self.patience(), read_fraction(self.fraction))
+        self.tell(
+            f"\n{target.name} ({target.size})", tables.row("", tables.COLUMNS, tables.COLUMNS)
+        )
+        if trace is not None and several:
+            # A trace of several recipes is too large to open.
+            name = target.name.rpartition(":")[2]
+            trace = trace.with_name(f"{trace.stem}-{name}{trace.suffix}")
+        found = report.measure_recipe(
+            target, plan, lambda each: self.tell(tables.measurement_line(each)), trace
+        )
+        self.tell(*tables.step_lines(found))
+        if trace is not None:
+            self.tell(f"  trace       {trace}")
+        return found
 
-    def patience(self) -> float:
-        """Seconds for each figure."""
+    def report_scaling(self) -> int:
+        from tokenworlds.benchmarking.scaling import to_document
+        from tokenworlds.benchmarking.tables import heading
+
+        self.refuse_unscalable_options()
+        targets, chart = self.targets(), self.output_path(self.chart, ".png")
+        environment = self.environment(targets)
+        self.tell(heading(environment))
+        reports = [self.scale(target) for target in targets]
+        if chart is not None:
+            from tokenworlds.benchmarking.charts import scaling_figure, write_figure
+
+            title = f"How an update scales ({environment.env})"
+            self.tell(f"\nchart   {write_figure(chart, scaling_figure(reports, title))}")
+        if self.json:
+            print(json.dumps(to_document(environment, reports), indent=2))
+        return 0
+
+    def scale(self, target: "Target") -> "ScalingReport":
+        from tokenworlds.benchmarking.scaling import measure_scaling, update_meter
+        from tokenworlds.benchmarking.tables import base_line, scaling_lines
+
+        self.tell(base_line(target))
+        meter = update_meter(target.env, self.time_limit())
+        return measure_scaling(target, meter, lambda event: self.tell(*scaling_lines(event)))
+
+    def refuse_unscalable_options(self) -> None:
+        for name, value in {"compare": self.compare, "profile": self.profile}.items():
+            if value:
+                raise UserError(f"--scaling measures single updates and takes no --{name}")
+        if self.fraction != "auto":
+            raise UserError("--scaling chooses its own batches and takes no --fraction")
+
+    def time_limit(self) -> float:
         if self.seconds is None:
-            return SECONDS_FOR_A_POINT if self.scaling else SECONDS
+            return SECONDS_PER_POINT if self.scaling else SECONDS
         if not 0 < self.seconds < float("inf"):
             raise UserError(f"--seconds takes a number above 0, not {self.seconds}")
         return self.seconds
 
-    def candidates(self) -> Iterator["Candidate"]:
-        """What is to be measured; a mistake in any name is told before the first."""
-        from tokenworlds.benchmarking.session import Candidate
+    def targets(self) -> list["Target"]:
+        """The recipes to measure; all names are checked before the first measurement."""
+        from tokenworlds.benchmarking.report import Target
         from tokenworlds.commands import choices
         from tokenworlds.envs.spec import EnvSpec
 
-        env = self.env or default_env()
+        env, targets = self.env or default_env(), list[Target]()
         for name in dict.fromkeys(self.recipes or (SCALED if self.scaling else RECIPES)):
             recipe = choices.choose_recipe(name, self.size, env, ())
             size = choices.OWN if choices.is_own(name) else self.size
-            yield Candidate(name, size, recipe, EnvSpec(env, "", recipe.resolution, recipe.grey))
+            spec = EnvSpec(env, "", recipe.resolution, recipe.grey)
+            targets.append(Target(name, size, recipe, spec))
+        return targets
 
-    def trace(self) -> Path | None:
-        """Where traces go, if any are asked for."""
-        return check_output(Path(self.profile), (".json",)) if self.profile else None
+    def output_path(self, name: str, suffix: str) -> Path | None:
+        return check_output(Path(name), (suffix,)) if name else None
 
-    def picture(self) -> Path | None:
-        """Where the chart goes, if one is asked for."""
-        return check_output(Path(self.chart), (".png",)) if self.chart else None
-
-    def circumstances(self, candidates: list["Candidate"]) -> "Circumstances":
-        """What all figures hold for."""
+    def environment(self, targets: list["Target"]) -> "BenchEnvironment":
         import torch
 
-        from tokenworlds.benchmarking.documents import Circumstances
+        from tokenworlds.benchmarking.report import BenchEnvironment
         from tokenworlds.runs.machine import describe_machine
 
         torch.set_num_threads(self.threads or torch.get_num_threads())
-        env, threads = candidates[0].env, torch.get_num_threads()
-        return Circumstances(env.name, env.protocol, threads, self.patience(), describe_machine())
-
-    def measure(
-        self, candidate: "Candidate", plan: "Plan", trace: Path | None, alone: bool
-    ) -> "Account":
-        """One recipe."""
-        from tokenworlds.benchmarking.profiling import trace_path
-        from tokenworlds.benchmarking.session import take_account
-        from tokenworlds.benchmarking.table import figure_line, opening, step_lines
-
-        self.tell(opening(candidate.name, candidate.size))
-        place = trace and trace_path(trace, candidate.name, alone)
-        account = take_account(candidate, plan, lambda f: self.tell(figure_line(f)), place)
-        self.tell(*step_lines(account))
-        if place is not None:
-            self.tell(f"  trace       {place}")
-        return account
-
-    def conclude(
-        self, document: dict[str, Any], accounts: list["Account"], before: "Document | None"
-    ) -> None:
-        """Recipes side by side, and against what was measured before."""
-        from tokenworlds.benchmarking.comparison import compare, differences
-        from tokenworlds.benchmarking.table import change_lines, summary
-
-        self.tell(*summary(accounts))
-        if before is not None:
-            changes, notes = compare(before, document), differences(before, document)
-            self.tell(*change_lines(changes, notes, self.compare))
-            document["comparison"] = [asdict(change) for change in changes]
-        if self.json:
-            print(json.dumps(document, indent=2))
-
-    def draw(self, chart: Path, accounts: list["Account"], circumstances: "Circumstances") -> None:
-        """Write the picture."""
-        from tokenworlds.benchmarking.chart import write_chart
-
-        title = f"Learning for each environment step ({self.size}, {circumstances.env})"
-        self.tell(f"\nchart   {write_chart(chart, accounts, title)}")
-
-    def survey(self) -> int:
-        """How the updates of each recipe grow."""
-        from tokenworlds.benchmarking.scaling import to_document
-        from tokenworlds.benchmarking.scaling_chart import write_chart
-        from tokenworlds.benchmarking.table import heading
-
-        self.insist_on_what_is_scaled()
-        candidates, chart = list(self.candidates()), self.picture()
-        circumstances = self.circumstances(candidates)
-        self.tell(heading(circumstances))
-        surveys = [self.scale(candidate) for candidate in candidates]
-        if chart is not None:
-            title = f"How an update grows ({circumstances.env})"
-            self.tell(f"\nchart   {write_chart(chart, surveys, title)}")
-        if self.json:
-            print(json.dumps(to_document(circumstances, surveys), indent=2))
-        return 0
-
-    def insist_on_what_is_scaled(self) -> None:
-        """Raise if something is asked for that only whole recipes have."""
-        others = {"compare": self.compare, "profile": self.profile}
-        for name in [name for name, value in others.items() if value]:
-            raise UserError(f"--scaling measures single updates and does not go with --{name}")
-        if self.fraction != "auto":
-            raise UserError("--scaling chooses its batches itself and takes no --fraction")
-
-    def scale(self, candidate: "Candidate") -> "Survey":
-        """One recipe, along every axis that it has."""
-        from tokenworlds.benchmarking.scaling import Listener, take_survey, update_taker
-        from tokenworlds.benchmarking.scaling_table import (
-            axis_line,
-            growth_lines,
-            opening,
-            point_line,
-        )
-
-        self.tell(opening(candidate))
-        listener = Listener(
-            axis=lambda axis, path: self.tell(axis_line(axis, path)),
-            point=lambda found: self.tell(point_line(found)),
-            curve=lambda curve: self.tell(*growth_lines(curve)),
-        )
-        return take_survey(candidate, update_taker(candidate.env, self.patience()), listener)
+        env, threads = targets[0].env, torch.get_num_threads()
+        machine = describe_machine()
+        return BenchEnvironment(env.name, env.protocol, threads, self.time_limit(), machine)
 
     def tell(self, *lines: str) -> None:
-        """Say it at once; beside a JSON document only to somebody who watches."""
+        """Print lines at once; with --json to stderr, and only if it is a terminal."""
         if not lines:
             return
         if not self.json:

@@ -1,0 +1,268 @@
+"""Measure workloads: choose how many rows to run, time them, extrapolate to the whole batch."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from math import hypot
+from time import perf_counter
+
+from tokenworlds.benchmarking.meters import (
+    Calibration,
+    Clock,
+    Flops,
+    MemoryUse,
+    Timing,
+    average_calibrations,
+    calibrate,
+    count_flops,
+    time_once,
+    time_repeats,
+    watch_memory,
+)
+from tokenworlds.benchmarking.workloads import Kind, Workload
+from tokenworlds.core.errors import UserError
+
+Calibrate = Callable[[Clock], Calibration]
+AUTO = "auto"
+MAX_HALVINGS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`seconds` of repeats for each measurement, on a `fraction` of each batch (None: auto)."""
+
+    seconds: float
+    fraction: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What a workload of `batch` rows and `steps` steps costs; all numbers are of the whole batch.
+
+    `rows` of the batch were run, and also `half_rows` unless 0: two points separate the cost per
+    row from the `fixed_seconds`. `utilisation` is the time that the operations would take at the
+    rates of the calibration, as a share of the time taken. `memory` is the peak of the process,
+    `memory_growth` what the workload added, in bytes.
+    """
+
+    name: str
+    kind: Kind
+    learner: str
+    batch: int
+    steps: int
+    rows: int
+    half_rows: int
+    fixed_seconds: float
+    seconds: Timing
+    cal: float
+    steps_per_second: float
+    flops: float
+    utilisation: float
+    memory: int
+    memory_growth: int
+    calibration: Calibration
+
+    @property
+    def is_extrapolated(self) -> bool:
+        return self.rows < self.batch
+
+
+def measure_workloads(
+    workloads: Sequence[Workload],
+    plan: Plan,
+    calibrate: Calibrate = calibrate,
+    clock: Clock = perf_counter,
+) -> Iterator[Measurement]:
+    chosen: dict[str, int] = {}
+    for workload in workloads:
+        if workload.kind in ("update", "autoencoder"):
+            # The first update allocates the optimiser's state.
+            workload.prepare(halvings(workload.rows)[0])()
+        chosen[workload.name] = rows = choose_rows(workload, plan, chosen, clock)
+        yield measure_workload(workload, rows, plan.seconds, calibrate, clock)
+
+
+def measure_workload(
+    workload: Workload,
+    rows: int,
+    seconds: float,
+    calibrate: Calibrate = calibrate,
+    clock: Clock = perf_counter,
+) -> Measurement:
+    """Count operations and memory in a first pass, which is also the warm-up, then time repeats."""
+    parts = [rows] if rows in (1, workload.rows) else [rows // 2, rows]
+    tasks = [workload.prepare(part) for part in parts]
+    counts = [watch_memory(partial(count_flops, task)) for task in tasks]
+    before = calibrate(clock)
+    timings = time_repeats(tasks, seconds, clock)
+    calibration = average_calibrations(before, calibrate(clock))
+    samples = [
+        Sample(part, *count, timing)
+        for part, count, timing in zip(parts, counts, timings, strict=True)
+    ]
+    whole, fixed_seconds = extrapolate(samples, workload.rows, calibration)
+    median = whole.timing.median
+    return Measurement(
+        name=workload.name,
+        kind=workload.kind,
+        learner=workload.learner,
+        batch=workload.rows,
+        steps=workload.steps,
+        rows=rows,
+        half_rows=parts[0] if len(parts) > 1 else 0,
+        fixed_seconds=fixed_seconds,
+        seconds=whole.timing,
+        cal=median / calibration.seconds,
+        steps_per_second=workload.rows * workload.steps / median,
+        flops=whole.flops.total,
+        utilisation=whole.flops.seconds(calibration) / median,
+        memory=whole.memory.peak,
+        memory_growth=whole.memory.growth,
+        calibration=calibration,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Time and memory of a single run on so many rows."""
+
+    rows: int
+    seconds: float
+    memory: MemoryUse
+
+    def has_memory_for(self, rows: int) -> bool:
+        return self.memory.allows(rows / self.rows)
+
+
+def choose_rows(workload: Workload, plan: Plan, chosen: dict[str, int], clock: Clock) -> int:
+    """How many rows to run; the parts of an update run as many as the update."""
+    if workload.kind != "update":
+        return chosen.get(workload.learner, workload.rows)
+    if plan.fraction is not None:
+        return take_fraction(workload.rows, plan.fraction)
+
+    def probe(rows: int) -> Probe:
+        task = workload.prepare(rows)
+        return Probe(rows, *watch_memory(lambda: time_once(task, clock)))
+
+    return fit_rows(workload.rows, plan.seconds, probe)
+
+
+def read_fraction(text: str) -> Fraction | None:
+    """The value of `--fraction`: 1, 1/4 or 0.25; None for `auto`."""
+    if text == AUTO:
+        return None
+    try:
+        fraction = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        fraction = Fraction(0)
+    if not 0 < fraction <= 1:
+        raise UserError(
+            f"--fraction takes auto, or a fraction of the batch such as 1/4, not {text!r}"
+        )
+    return fraction
+
+
+def take_fraction(batch: int, fraction: Fraction) -> int:
+    return max(1, round(batch * fraction))
+
+
+def halvings(batch: int) -> list[int]:
+    """A batch halved up to six times, in ascending order."""
+    return sorted({-(-batch // 2**count) for count in range(MAX_HALVINGS + 1)})
+
+
+def fit_rows(batch: int, seconds: float, probe: Callable[[int], Probe]) -> int:
+    """The largest halving of a batch that is predicted to stay within time and memory.
+
+    The smallest is always accepted, and the second smallest if memory allows: one size alone does
+    not show what grows with the rows.
+    """
+    sizes, probes = halvings(batch), list[Probe]()
+    rows = sizes[0]
+    while rows < batch:
+        probes.append(probe(rows))
+        larger = [more for more in sizes if more > rows and fits(probes[-2:], more, seconds)]
+        if not larger and len(probes) == 1 and probes[0].has_memory_for(sizes[1]):
+            larger = [sizes[1]]
+        if not larger:
+            return rows
+        rows = larger[-1]
+    return rows
+
+
+def fits(probes: Sequence[Probe], rows: int, seconds: float) -> bool:
+    """Whether more rows stay within time and memory.
+
+    Memory, and time after a single probe, are predicted in proportion to the rows, which is an
+    upper bound. Two probes predict time along a line.
+    """
+    last = probes[-1]
+    line = Line(0.0, last.seconds / last.rows)
+    if len(probes) > 1:
+        line = line_through((probes[0].rows, last.rows), (probes[0].seconds, last.seconds))
+    return line.at(rows) <= seconds and last.has_memory_for(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A cost that is `fixed` plus `slope` for each row."""
+
+    fixed: float
+    slope: float
+
+    def at(self, rows: int) -> float:
+        return self.fixed + self.slope * rows
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What a workload took on so many rows."""
+
+    rows: int
+    flops: Flops
+    memory: MemoryUse
+    timing: Timing
+
+
+def line_through(rows: tuple[int, int], costs: tuple[float, float], min_slope: float = 0.0) -> Line:
+    """The line through the cost of more rows, with the slope from fewer rows within two bounds.
+
+    The fixed cost is not negative, so the slope is at most proportional. The slope is at least
+    `min_slope`, so that a slow outlier on fewer rows does not make further rows free.
+    """
+    (few, many), (before, after) = rows, costs
+    slope = min(max((after - before) / (many - few), min_slope), after / many)
+    return Line(after - slope * many, slope)
+
+
+def extrapolate(
+    samples: Sequence[Sample], batch: int, calibration: Calibration
+) -> tuple[Sample, float]:
+    """The whole batch and its fixed seconds: from one sample in proportion, from two on a line."""
+    most = samples[-1]
+    if len(samples) == 1:
+        factor = batch / most.rows
+        memory = most.memory.with_growth(most.memory.growth * factor)
+        return Sample(batch, most.flops.scaled(factor), memory, most.timing.scaled(factor)), 0.0
+    less, rows = samples[0], (samples[0].rows, most.rows)
+    flops = Flops(
+        line_through(rows, (less.flops.matmul, most.flops.matmul)).at(batch),
+        line_through(rows, (less.flops.convolution, most.flops.convolution)).at(batch),
+    )
+    growth = line_through(rows, (float(less.memory.growth), float(most.memory.growth))).at(batch)
+    # A row cannot take less time than its operations at full speed.
+    min_slope = most.flops.seconds(calibration) / most.rows
+    line = line_through(rows, (less.timing.median, most.timing.median), min_slope)
+    timing = extrapolate_timing(line, less, most, batch)
+    return Sample(batch, flops, most.memory.with_growth(growth), timing), line.fixed
+
+
+def extrapolate_timing(line: Line, less: Sample, most: Sample, batch: int) -> Timing:
+    """The time on a line; the errors of both samples grow with the distance to them."""
+    distance = (batch - most.rows) / (most.rows - less.rows)
+    error = hypot((1 + distance) * most.timing.half_range, distance * less.timing.half_range)
+    median = line.at(batch)
+    lower = max(median - error, most.timing.lower)
+    return Timing(median, lower, median + error, most.timing.repeats)

@@ -1,0 +1,163 @@
+"""Reports as lines of text."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+
+from tokenworlds.benchmarking.measurement import Measurement
+from tokenworlds.benchmarking.report import (
+    BASELINE,
+    BenchEnvironment,
+    BenchReport,
+    Change,
+    Target,
+    speedups,
+)
+from tokenworlds.benchmarking.scaling import (
+    AxisStart,
+    Curve,
+    Event,
+    Point,
+    Skipped,
+    read_at,
+    small_base,
+)
+from tokenworlds.benchmarking.workloads import BEHAVIOUR, ENCODING, WORLD
+
+MIB = 2**20
+DECIMALS: Mapping[float, int] = {100: 0, 10: 1, 1: 2, 0.1: 3}
+COST = {"time": 12, "spread": 8, "cal": 10, "GFLOP": 10}
+COLUMNS = {"rows x steps": 14, "measured": 10, **COST, "util.": 8, "memory": 12, "steps/s": 12}
+SCALING_COLUMNS = {**COST, "memory": 12, "parameters": 14, "discretisation": 16}
+"""Headings and widths."""
+
+
+def row(name: str, cells: Iterable[str], columns: Mapping[str, int]) -> str:
+    aligned = [f"{cell:>{width}}" for cell, width in zip(cells, columns.values(), strict=True)]
+    return f"  {name:12}{''.join(aligned)}"
+
+
+def number(value: float) -> str:
+    """Three significant digits, or all digits before the decimal point."""
+    if value == 0:
+        return "0"
+    decimals = next((places for bound, places in DECIMALS.items() if abs(value) >= bound), 4)
+    return f"{value:,.{decimals}f}" if abs(value) >= 1e-3 else f"{value:.1e}"
+
+
+def duration(seconds: float) -> str:
+    return f"{number(seconds)} s" if seconds >= 1 else f"{number(1e3 * seconds)} ms"
+
+
+def heading(environment: BenchEnvironment) -> str:
+    threads = f"{environment.threads} thread{'' if environment.threads == 1 else 's'}"
+    return f"{environment.env}, {threads}, {environment.seconds:g} s for each measurement"
+
+
+def cost_cells(measurement: Measurement, mark: str = "") -> list[str]:
+    return [
+        mark + duration(measurement.seconds.median),
+        f"±{measurement.seconds.spread:.0%}",
+        mark + number(measurement.cal),
+        number(measurement.flops / 1e9),
+    ]
+
+
+def measurement_line(measurement: Measurement) -> str:
+    """One measurement; a ~ marks extrapolated values."""
+    mark = "~" if measurement.is_extrapolated else ""
+    part = Fraction(measurement.rows, measurement.batch)
+    cells = [
+        f"{measurement.batch} x {measurement.steps}",
+        str(part) if measurement.is_extrapolated else "all",
+        *cost_cells(measurement, mark),
+        f"{measurement.utilisation:.0%}" if measurement.flops else "-",
+        f"{mark}{measurement.memory / MIB:,.0f} MiB",
+        f"{measurement.steps_per_second:,.0f}",
+    ]
+    return row(measurement.name, cells, COLUMNS)
+
+
+def step_lines(report: BenchReport) -> Iterator[str]:
+    """The cost of each learner for one environment step."""
+    cost = report.per_step
+    for name, cal in cost.cal.items():
+        unit = "batches" if name == ENCODING else "updates"
+        frequency = f"{cost.updates[name]:>14.4f} {unit} per environment step"
+        yield f"  {name:12}{frequency}: {number(cal)} cal"
+    calibrations = [each.calibration.seconds for each in report.measurements]
+    yield f"  one cal took {duration(min(calibrations))} to {duration(max(calibrations))}"
+
+
+def summary_lines(reports: Sequence[BenchReport]) -> Iterator[str]:
+    """All recipes: cost of an environment step, in total and without the autoencoder."""
+    yield f"\n{'per environment step':30}{'cal':>10}{'time':>12}{f'against {BASELINE}':>16}"
+    costs = [report.per_step for report in reports]
+    totals = [(cost.total_cal, cost.total_seconds) for cost in costs]
+    rests = [(cost.without_autoencoder.cal, cost.without_autoencoder.seconds) for cost in costs]
+    total_speedups, rest_speedups = speedups(reports)
+    yield from map(summary_line, reports, totals, total_speedups)
+    yield "without the autoencoder"
+    yield from map(summary_line, reports, rests, rest_speedups)
+    if None in total_speedups:
+        yield f"  add {BASELINE} to the recipes to see speedups"
+
+
+def summary_line(report: BenchReport, cost: tuple[float, float], speedup: float | None) -> str:
+    against = "-" if speedup is None else f"{number(speedup)} x"
+    name = f"{report.recipe} ({report.size})"
+    return f"  {name:28}{number(cost[0]):>10}{duration(cost[1]):>12}{against:>16}"
+
+
+def change_lines(changes: Sequence[Change], notes: Sequence[str], source: str) -> Iterator[str]:
+    yield f"\nagainst {source}: cal before, cal now, speedup"
+    yield from (f"  note: {note}" for note in notes)
+    for change in changes:
+        name = f"{change.recipe} ({change.size}) {change.name}"
+        remark = f"   {change.remark}" if change.remark else ""
+        before, now = number(change.before), number(change.now)
+        yield f"  {name:44}{before:>10}{now:>10}{f'{number(change.ratio)} x':>12}{remark}"
+    if not changes:
+        yield "  no recipe is in both at the same size"
+
+
+def base_line(target: Target) -> str:
+    """A recipe, and the numbers that stay fixed while one of them varies."""
+    base = small_base(target.recipe)
+    shapes = [
+        f"{base.learning[name].batch} x {base.learning[name].length} for {name}"
+        for name in (WORLD, BEHAVIOUR)
+        if name in base.learning
+    ]
+    horizon = read_at(base, "behaviour.horizon")
+    return f"\n{target.name} ({target.size}): {', '.join(shapes)}, horizon {horizon}"
+
+
+def scaling_lines(event: Event) -> Iterator[str]:
+    match event:
+        case AxisStart(axis, None):
+            yield f"\n  {axis.name}: not in this recipe"
+        case AxisStart(axis):
+            yield "\n" + row(axis.name, SCALING_COLUMNS, SCALING_COLUMNS)
+        case Skipped(value, reason):
+            yield f"  {value:<12}  skipped: {reason}"
+        case Point(value, update):
+            parameters = (update.parameters, update.discretisation)
+            cells = [
+                *cost_cells(update.measurement),
+                f"{update.measurement.memory_growth / MIB:,.0f} MiB",
+                *("-" if count is None else f"{count:,}" for count in parameters),
+            ]
+            yield row(str(value), cells, SCALING_COLUMNS)
+        case Curve():
+            yield from exponent_lines(event)
+
+
+def exponent_lines(curve: Curve) -> Iterator[str]:
+    """The exponents of a curve, under the columns of their quantities."""
+    if len(curve.points) < 2:
+        return
+    exponents = curve.exponents.values()
+    overall = ["-" if each is None else f"{each.overall:.2f}" for each in exponents]
+    last = ["-" if each is None else f"{each.last:.2f}" for each in exponents]
+    yield row("exponent", ["", "", *overall], SCALING_COLUMNS)
+    yield row("last two", ["", "", *last], SCALING_COLUMNS)

@@ -1,0 +1,249 @@
+"""The workloads of a recipe: updates, encoding, dreams, acting and environment steps.
+
+They read random frames in the recipe's own batch size and length, and no disk.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Generator
+from torch.profiler import ProfilerActivity, profile, record_function
+
+from tokenworlds.agent import Agent
+from tokenworlds.benchmarking.meters import Task
+from tokenworlds.core.protocols import Tokenizer
+from tokenworlds.core.seeding import seed_everything, torch_generator
+from tokenworlds.core.trees import map_tensors
+from tokenworlds.core.types import (
+    ActionSpace,
+    FrameShape,
+    Losses,
+    Part,
+    Segment,
+    once,
+    to_frames,
+)
+from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.envs.vector import VectorEnv
+from tokenworlds.evaluation.episodes import random_actions
+from tokenworlds.runs.recipe import Learning, Recipe
+from tokenworlds.training.dry_run import rehearse, telling_what_does_not_fit
+from tokenworlds.training.learner import Learner
+from tokenworlds.training.token_cache import Coding
+
+Kind = Literal["update", "encoding", "autoencoder", "dream", "acting", "environment"]
+SampleSegment = Callable[[int, int], Segment]
+"""Makes a segment of a batch size and length."""
+
+TOKENIZER, WORLD, BEHAVIOUR = "tokenizer", "world", "behaviour"
+ENCODING = "encoding"
+ENV_STEPS = 32
+"""Steps of each environment in one repeat: a single step is too short to time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Work on `rows` sequences of `steps` steps; `prepare` returns a task for some of the rows.
+
+    `learner` is the learner whose updates include the work, or that the work is for.
+    """
+
+    name: str
+    kind: Kind
+    rows: int
+    steps: int
+    prepare: Callable[[int], Task]
+    learner: str = ""
+
+
+@contextmanager
+def open_workloads(recipe: Recipe, env: EnvSpec, seed: int = 0) -> Iterator[list[Workload]]:
+    """All workloads of a recipe in an environment, which is closed on exit."""
+    seed_everything(seed)
+    with VectorEnv(env, num_envs=recipe.num_envs, seed=seed) as envs:
+        shape, space = envs.frame_shape, envs.action_space
+        with telling_what_does_not_fit():
+            agent = Agent.build(recipe, shape, space)
+            rehearse(agent, recipe, shape)
+        generator = torch_generator(seed, "bench")
+        tokens = agent.world.tokens if isinstance(agent.world, Coding) else 0
+        sample = partial(random_segment, shape, space, generator=generator, tokens=tokens)
+        yield [
+            *update_workloads(agent, recipe, sample, generator),
+            *encoding_workloads(agent, recipe, sample),
+            *autoencoder_workloads(agent, recipe, sample),
+            *dream_workloads(agent, recipe, sample, generator),
+            acting_workload(agent, recipe, sample(1, 1), generator),
+            environment_workload(envs, generator),
+        ]
+
+
+def random_segment(
+    shape: FrameShape,
+    space: ActionSpace,
+    batch: int,
+    length: int,
+    generator: Generator,
+    tokens: int = 0,
+) -> Segment:
+    """Noise from the middle of an episode, with rewards of -1, 0 and 1.
+
+    With `tokens`, every frame has that many cached tokens, all 0: their values do not affect cost.
+    """
+    lead = (batch, length)
+    size = (*lead, shape.height, shape.width, shape.channels)
+    nowhere = torch.zeros(lead, dtype=torch.bool)
+    actions = random_actions(space, batch * length, generator)
+    return Segment(
+        frame=torch.randint(256, size, dtype=torch.uint8, generator=generator),
+        first=nowhere,
+        action=actions.unflatten(0, lead),
+        reward=torch.randint(-1, 2, lead, generator=generator).float(),
+        terminated=nowhere,
+        truncated=nowhere,
+        mask=~nowhere,
+        codes=torch.zeros((*lead, tokens), dtype=torch.long) if tokens else None,
+    )
+
+
+def first_rows(segment: Segment, rows: int) -> Segment:
+    return map_tensors(lambda leaf: leaf[:rows], segment)
+
+
+def update_workloads(
+    agent: Agent, recipe: Recipe, sample: SampleSegment, generator: Generator
+) -> Iterator[Workload]:
+    parts = agent.parts(generator)
+    for name, learning in recipe.learning.items():
+        yield update_workload(Learner(name, learning, parts[name]), "update", name, sample)
+
+
+def update_workload(learner: Learner, kind: Kind, of: str, sample: SampleSegment) -> Workload:
+    batch, length = learner.learning.batch, learner.learning.length
+    segment = sample(batch, length)
+
+    def prepare(rows: int) -> Task:
+        return partial(learner.update, first_rows(segment, rows))
+
+    return Workload(learner.name, kind, batch, length, prepare, of)
+
+
+def encoding_workloads(agent: Agent, recipe: Recipe, sample: SampleSegment) -> Iterator[Workload]:
+    """Encode the frames of one update of the world, where learners use cached tokens."""
+    world = agent.world
+    if not isinstance(world, Coding):
+        return
+    learning, context = recipe.learning[WORLD], world.codes_look_back
+    segment = sample(learning.batch, learning.length)
+    wanted = torch.ones_like(segment.mask)
+    wanted[:, :context] = False
+
+    def prepare(rows: int) -> Task:
+        return partial(world.codes_of, first_rows(segment, rows), wanted[:rows])
+
+    yield Workload(ENCODING, "encoding", learning.batch, learning.length - context, prepare, WORLD)
+
+
+def autoencoder_workloads(
+    agent: Agent, recipe: Recipe, sample: SampleSegment
+) -> Iterator[Workload]:
+    """The tokenizer's share of an update of the world, where one learner trains both.
+
+    STEP-VQ compares the costs of dynamics, imagination and behaviour without the autoencoder.
+    """
+    if TOKENIZER in recipe.learning:
+        return
+    for module in agent.modules():
+        if isinstance(module, Tokenizer):
+            losses = partial(tokenizer_losses, module)
+            learning = restrict(recipe.learning[WORLD], losses(sample(1, 1)).terms)
+            learner = Learner("autoencoder", learning, Part(module, once(losses)))
+            yield update_workload(learner, "autoencoder", WORLD, sample)
+
+
+def tokenizer_losses(tokenizer: Tokenizer, segment: Segment) -> Losses:
+    frames = to_frames(segment.frame)
+    return tokenizer.losses(frames, tokenizer.encode(frames), segment.mask)
+
+
+def restrict(learning: Learning, terms: Mapping[str, object]) -> Learning:
+    """The settings of a world's learner for one of its parts, which has only some of the terms."""
+    scales = {name: scale for name, scale in learning.scales.items() if name in terms}
+    # Rates and epsilons are set by names of parts of the world.
+    optimiser = replace(learning.optimiser, rates={}, epsilons={})
+    return replace(learning, scales=scales, optimiser=optimiser)
+
+
+def dream_workloads(
+    agent: Agent, recipe: Recipe, sample: SampleSegment, generator: Generator
+) -> Iterator[Workload]:
+    """One dream of the behaviour's batch and horizon, if it learns from dreams."""
+    horizon, learning = agent.behaviour.horizon, recipe.learning[BEHAVIOUR]
+    if not horizon:
+        return
+    segment = sample(learning.batch, learning.length)
+
+    def prepare(rows: int) -> Task:
+        return partial(dream, agent, first_rows(segment, rows), horizon, generator)
+
+    yield Workload("dream", "dream", learning.batch, horizon, prepare, BEHAVIOUR)
+
+
+@torch.no_grad()
+def dream(agent: Agent, segment: Segment, horizon: int, generator: Generator) -> None:
+    """Read a segment, then let the behaviour act in the world from its end."""
+    world, behaviour = agent.world, agent.behaviour
+    carry = world.start(segment, horizon)
+    view, memory = world.view(carry), behaviour.initial(len(segment.first))
+    for _ in range(horizon):
+        action, memory = behaviour.act(view, memory, generator)
+        carry, view = world.step(carry, action, generator)
+
+
+def acting_workload(
+    agent: Agent, recipe: Recipe, segment: Segment, generator: Generator
+) -> Workload:
+    """One action on one frame, with the history of earlier repeats."""
+    frame, first = segment.frame[:, 0], segment.first[:, 0]
+    temperature = recipe.collection.temperature
+    carry = agent.initial(1)
+
+    def act() -> None:
+        nonlocal carry
+        _, carry = agent.act(frame, first, carry, generator, temperature)
+
+    return Workload("acting", "acting", 1, 1, lambda rows: act)
+
+
+def environment_workload(envs: VectorEnv, generator: Generator) -> Workload:
+    """Random steps of all environments; a finished game is followed by a new one."""
+
+    def step() -> None:
+        for _ in range(ENV_STEPS):
+            envs.step(random_actions(envs.action_space, len(envs), generator).numpy())
+        envs.finished()
+
+    return Workload("environment", "environment", len(envs), ENV_STEPS, lambda rows: step)
+
+
+def write_trace(path: Path, workloads: Sequence[Workload], rows: Mapping[str, int]) -> Path:
+    """Profile one update of each learner on so many rows, for ui.perfetto.dev."""
+    updates = [
+        (workload.name, workload.prepare(rows[workload.name]))
+        for workload in workloads
+        if workload.kind == "update"
+    ]
+    # The profiler would print its start and stop into the table.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+    with profile(activities=[ProfilerActivity.CPU]) as trace:
+        for name, update in updates:
+            with record_function(f"update of {name}"):
+                update()
+    trace.export_chrome_trace(str(path))
+    return path
