@@ -43,10 +43,10 @@ USER_ERROR, FAILED, INTERRUPTED, BROKEN_PIPE = 2, 1, 130, 141
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    args = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with explaining_disk_errors():
-            return run(words)
+            return run(args)
     except UserError as error:
         return print_error(error, USER_ERROR)
     except Failure as error:
@@ -59,29 +59,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return print_error("interrupted", INTERRUPTED)
 
 
-def run(words: list[str]) -> int:
-    if words == ["--version"]:
+def run(args: list[str]) -> int:
+    if args == ["--version"]:
         print(f"tokenworlds {version('tokenworlds')}")
         return 0
-    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
-        raise unknown("command", words[0], COMMANDS)
-    code: int = parse(words or ["--help"]).execute()
+    if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+        raise unknown("command", args[0], COMMANDS)
+    code: int = parse(args or ["--help"]).execute()
     return code
 
 
-def parse(words: list[str]) -> Any:
+def parse(args: list[str]) -> Any:
     """The command with its options; --help exits here."""
     errors = io.StringIO()
     try:
         with contextlib.redirect_stderr(errors):
-            return tyro.cli(Command, prog="tokenworlds", description=ABOUT, args=words)
+            return tyro.cli(Command, prog="tokenworlds", description=ABOUT, args=args)
     except SystemExit as end:
         if end.code:
-            raise UserError(sentence(errors.getvalue(), words)) from None
+            raise UserError(sentence(errors.getvalue(), args)) from None
         raise
 
 
-def sentence(box: str, words: Sequence[str]) -> str:
+def sentence(box: str, args: Sequence[str]) -> str:
     """The parser's error box as one sentence that refers to the right --help."""
     lines = [line.strip("│╭╮╰╯ ") for line in box.splitlines()[1:]]
     opening = list(itertools.takewhile(lambda line: line.strip("─"), lines))
@@ -89,7 +89,7 @@ def sentence(box: str, words: Sequence[str]) -> str:
     opening = opening[:2] if opening and opening[0].endswith(":") else opening
     near = re.search(r"Perhaps you meant:\s+(--[\w-]+)", "\n".join(lines))
     hint = f"; did you mean {near[1]}?" if near else ""
-    help_for = f"tokenworlds {words[0]} --help" if words[0] in COMMANDS else "tokenworlds --help"
+    help_for = f"tokenworlds {args[0]} --help" if args[0] in COMMANDS else "tokenworlds --help"
     return f"{' '.join(opening).rstrip('.')}{hint}; see '{help_for}'"
 
 

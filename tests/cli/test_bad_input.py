@@ -1,4 +1,4 @@
-"""A user's mistake is answered with one sentence and exit code 2, and leaves nothing behind."""
+"""Wrong input gives one sentence and exit code 2, and writes no files."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ from tiny_runs import sentence, train
 
 from tokenworlds.cli import main
 
-MISTAKES = [
+ERRORS = [
     (["trian"], "unknown command 'trian'", "did you mean 'train'?"),
     (["train", "stepvq-m"], "unknown recipe 'stepvq-m'", "did you mean 'step-vq-m'?"),
     (["show", "stepvq-m"], "unknown recipe 'stepvq-m'", "did you mean 'step-vq-m'?"),
@@ -49,22 +49,22 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(
-    ("words", "said", "hint"), MISTAKES, ids=[" ".join(words) for words, _, _ in MISTAKES]
+    ("words", "expected", "hint"), ERRORS, ids=[" ".join(words) for words, _, _ in ERRORS]
 )
-def test_a_mistake_is_named_with_what_was_meant(
-    words: list[str], said: str, hint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_an_error_names_the_value_and_the_nearest_match(
+    words: list[str], expected: str, hint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == 2
     captured = capsys.readouterr()
-    told = sentence(captured.err)
-    assert said in told
-    assert hint in told
+    text = sentence(captured.err)
+    assert expected in text
+    assert hint in text
     assert captured.out == ""
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "expected"),
     [
         ("world.sequence.heads=3", "heads=3 of Mamba-2 must divide"),
         ("world.tokenizer.strides=[2,2,3]", "the recipe does not fit together"),
@@ -72,18 +72,18 @@ def test_a_mistake_is_named_with_what_was_meant(
         ('learning.world.scales={"rewrd":1.0}', "unknown loss term 'rewrd'"),
     ],
 )
-def test_values_that_do_not_fit_together_leave_no_run_behind(
-    change: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_settings_that_do_not_fit_together_leave_no_run_behind(
+    change: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(train(Path("run"), change)) == 2
-    assert said in sentence(capsys.readouterr().err)
+    assert expected in sentence(capsys.readouterr().err)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     "words", [["train", "--env", "atari:Pong"], ["show", "cb-m", "--env", "atari:Pong"]]
 )
-def test_a_missing_extra_is_named_with_the_command_that_brings_it(
+def test_a_missing_extra_is_named_with_the_command_that_installs_it(
     words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "ale_py", None)
@@ -91,13 +91,15 @@ def test_a_missing_extra_is_named_with_the_command_that_brings_it(
     assert "pip install 'tokenworlds[atari]'" in sentence(capsys.readouterr().err)
 
 
-def test_a_folder_without_a_run_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_run_json_is_not_a_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["resume", str(tmp_path)]) == 2
     assert "it has no run.json" in sentence(capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"run": {}}', '{"run": {"recipe_name": "x"}}'])
-def test_a_description_that_cannot_be_read_is_named(
+def test_an_unreadable_run_json_is_named(
     content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "run.json").write_text(content)
@@ -157,7 +159,7 @@ def test_a_run_is_not_overwritten(finished: Path, capsys: pytest.CaptureFixture[
     assert (finished / "run.json").read_bytes() == before
 
 
-def test_a_folder_of_other_things_is_left_alone(
+def test_a_folder_with_other_files_is_left_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "thesis.tex").write_text("chapter 1")
@@ -166,19 +168,19 @@ def test_a_folder_of_other_things_is_left_alone(
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_a_mistake_in_ones_own_file_is_placed(
+def test_an_error_in_the_users_file_names_the_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "my_agents.py").write_text("\n\ndef mine():\n    return 1 / 0\n")
     assert main(["train", "my_agents.py:mine"]) == 2
-    told = sentence(capsys.readouterr().err)
-    assert "ZeroDivisionError" in told
-    assert "line 4" in told
+    text = sentence(capsys.readouterr().err)
+    assert "ZeroDivisionError" in text
+    assert "line 4" in text
     assert main(["train", "my_agents.py:mien"]) == 2
     assert "did you mean 'mine'?" in sentence(capsys.readouterr().err)
 
 
-def test_a_protocol_that_the_run_knows_not(
+def test_evaluation_with_an_unknown_protocol_is_an_error(
     finished: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = (finished / "evaluation.json").read_bytes()
@@ -187,7 +189,7 @@ def test_a_protocol_that_the_run_knows_not(
     assert (finished / "evaluation.json").read_bytes() == before
 
 
-def test_a_device_of_another_machine(
+def test_a_run_on_a_missing_device_is_an_error(
     finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     described = json.loads((finished / "run.json").read_text())
@@ -198,16 +200,16 @@ def test_a_device_of_another_machine(
 
 
 @pytest.mark.parametrize(
-    ("choice", "said"),
+    ("choice", "expected"),
     [
         ("world.memory=-1", "world.memory takes 0 or more steps, not -1"),
         ("schedule.warm_up=32", "learning.world.length=16 does not fit"),
     ],
 )
 def test_a_recipe_that_cannot_run_leaves_no_folder(
-    choice: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    choice: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = tmp_path / "run"
     assert main(["train", "--steps", "200", "--run", str(run), "--set", choice]) == 2
-    assert said in capsys.readouterr().err
+    assert expected in capsys.readouterr().err
     assert not run.exists()

@@ -1,4 +1,4 @@
-"""What the commands do when nothing goes wrong."""
+"""The commands on valid input."""
 
 import json
 import subprocess
@@ -35,10 +35,12 @@ def test_training_ends_with_a_score_a_folder_and_pictures(
     assert (run / "curve.png").read_bytes().startswith(PNG)
     assert (run / "dream.png").read_bytes().startswith(PNG)
     assert "<html" in (run / "report.html").read_text()
-    assert_a_finished_run_is_only_told_of(run, capsys)
+    assert_resuming_a_finished_run_only_prints(run, capsys)
 
 
-def assert_a_finished_run_is_only_told_of(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def assert_resuming_a_finished_run_only_prints(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
     assert main(["resume", str(run)]) == 0
     out = capsys.readouterr().out
@@ -62,7 +64,7 @@ def test_metrics_count_in_every_unit(finished: Path) -> None:
     assert evaluations == [24, 48]
 
 
-@pytest.mark.usefixtures("_no_pictures")
+@pytest.mark.usefixtures("_no_report")
 def test_the_default_folder_gets_a_number_if_it_is_taken() -> None:
     Path("runs/step-vq-m-catch-s0").mkdir(parents=True)
     Path("runs/step-vq-m-catch-s0-2").mkdir()
@@ -70,16 +72,16 @@ def test_the_default_folder_gets_a_number_if_it_is_taken() -> None:
     assert Path("runs/step-vq-m-catch-s0-3/run.json").exists()
 
 
-@pytest.mark.usefixtures("_no_pictures")
-def test_fewer_steps_than_the_warm_up_are_no_more_than_asked_for(
+@pytest.mark.usefixtures("_no_report")
+def test_a_run_shorter_than_the_warm_up_takes_no_extra_steps(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(train(Path("run"), steps=4)) == 0
     assert sorted(path.name for path in Path("run/checkpoints").iterdir())[-1] == "step-000000004"
 
 
-@pytest.mark.usefixtures("_no_pictures")
-def test_changes_may_be_given_together_or_apart() -> None:
+@pytest.mark.usefixtures("_no_report")
+def test_assignments_may_be_given_together_or_apart() -> None:
     words = ["train", "cb-m", "--run", "run", "--steps", "4", "--set", "num_envs=2"]
     assert main([*words, "--set", "evaluation.final_episodes=1", "schedule.warm_up=2"]) == 0
     recipe = json.loads(Path("run/run.json").read_text())["run"]["recipe"]
@@ -100,8 +102,8 @@ def test_evaluating_again_gives_the_same_numbers(
     (finished / "evaluation.json").write_text(before)
 
 
-@pytest.mark.usefixtures("_no_pictures")
-def test_a_recipe_of_ones_own_trains_and_resumes_from_anywhere(
+@pytest.mark.usefixtures("_no_report")
+def test_a_users_recipe_trains_and_resumes_from_any_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "my_agents.py").write_text(
@@ -149,7 +151,7 @@ def assert_totals_add_up(tree: dict[str, Any]) -> None:
             assert_totals_add_up(part)
 
 
-def test_show_lists_what_can_be_set(capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_lists_settings_that_set_accepts(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["show", "step-vq-m", "--size", "nano", "--env", "catch"]
     assert main(words) == 0
     shown = capsys.readouterr().out
@@ -160,7 +162,7 @@ def test_show_lists_what_can_be_set(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == shown
 
 
-def test_agents_are_those_that_can_be_trained(capsys: pytest.CaptureFixture[str]) -> None:
+def test_agents_lists_all_recipes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["agents", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert {agent["name"] for agent in listed} == set(catalogue.RECIPES)
@@ -168,7 +170,7 @@ def test_agents_are_those_that_can_be_trained(capsys: pytest.CaptureFixture[str]
         assert entry.about == (catalogue.RECIPES[entry.name].__doc__ or "").partition("\n")[0]
 
 
-def test_envs_say_what_is_missing(
+def test_envs_shows_missing_extras(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "ale_py", None)
@@ -181,7 +183,7 @@ def test_envs_say_what_is_missing(
     assert "pip install 'tokenworlds[atari]'" in capsys.readouterr().out
 
 
-def test_doctor_finds_this_machine_fit(capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_passes_on_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["fit"]
@@ -190,7 +192,7 @@ def test_doctor_finds_this_machine_fit(capsys: pytest.CaptureFixture[str]) -> No
     assert {"python", "torch", "device", "precision", "bfloat16", "disk"} <= found.keys()
 
 
-def test_doctor_says_what_does_not_work(
+def test_doctor_reports_what_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_: object) -> str:
@@ -208,12 +210,12 @@ def test_help_and_lists_do_not_wait_for_torch() -> None:
     assert done.stdout.endswith("False\n")
 
 
-def test_the_package_runs_as_a_module_and_knows_its_version() -> None:
+def test_the_package_runs_as_a_module_and_prints_its_version() -> None:
     words = [sys.executable, "-m", "tokenworlds", "--version"]
     assert subprocess.run(words, capture_output=True, text=True).stdout.startswith("tokenworlds 0.")
 
 
-def test_help_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_exits_with_code_0(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["--help"], ["train", "--help"]):
         with pytest.raises(SystemExit) as end:
             main(words)
@@ -221,7 +223,7 @@ def test_help_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--set" in capsys.readouterr().out
 
 
-def test_a_reader_that_leaves_is_no_error() -> None:
+def test_a_closed_pipe_is_not_an_error() -> None:
     words = f"{sys.executable} -m tokenworlds agents | head -n 1"
     done = subprocess.run(words, shell=True, capture_output=True, text=True)
     assert done.stdout.startswith("IRIS")

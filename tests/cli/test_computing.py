@@ -1,4 +1,4 @@
-"""How a run computes is kept with it, and whatever cannot be had is told in a sentence."""
+"""A run keeps its device, precision and compilation; what is not supported is refused."""
 
 import json
 import shutil
@@ -20,17 +20,19 @@ def described(run: Path) -> dict[str, Any]:
 
 
 def copy_as(finished: Path, run: Path, **changes: Any) -> Path:
-    """A run whose description has other values, or lacks those that are None."""
+    """Copy a run with other values in run.json, or without those that are None."""
     shutil.copytree(finished, run)
     whole = described(run)
-    said = {**whole["run"], **changes}
-    kept = {name: value for name, value in said.items() if value is not None or name not in changes}
+    changed = {**whole["run"], **changes}
+    kept = {
+        name: value for name, value in changed.items() if value is not None or name not in changes
+    }
     (run / "run.json").write_text(json.dumps({**whole, "run": kept}))
     return run
 
 
-@pytest.mark.usefixtures("_no_pictures")
-def test_a_run_that_cannot_be_compiled_says_so_once_and_ends_with_the_same_bits(
+@pytest.mark.usefixtures("_no_report")
+def test_a_run_that_cannot_be_compiled_warns_once_and_ends_with_the_same_bits(
     finished: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*args: Any, **choices: Any) -> None:
@@ -43,12 +45,12 @@ def test_a_run_that_cannot_be_compiled_says_so_once_and_ends_with_the_same_bits(
     assert final_weights(Path("run")) == final_weights(finished)
 
 
-def test_runs_of_before_there_was_a_choice_are_in_float32_and_not_compiled(finished: Path) -> None:
+def test_precision_and_compilation_default_to_float32_and_off(finished: Path) -> None:
     _, spec = open_run(str(copy_as(finished, Path("old"), precision=None, compiled=None)))
     assert (spec.precision, spec.compiled) == ("float32", False)
 
 
-def test_a_run_in_bfloat16_is_not_taken_up_where_that_would_end_the_process(
+def test_a_run_in_bfloat16_is_refused_where_bfloat16_would_crash(
     finished: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = copy_as(finished, Path("rough"), precision="bfloat16")

@@ -1,4 +1,4 @@
-"""Full disks, read-only disks, checkpoints cut short: a sentence, and nothing is lost."""
+"""Full disks, read-only disks and truncated checkpoints give one sentence and lose nothing."""
 
 import contextlib
 import os
@@ -20,12 +20,12 @@ fcntl.flock(lock, fcntl.LOCK_EX)
 print("held", flush=True)
 sys.stdin.read()
 """
-pytestmark = pytest.mark.usefixtures("_no_pictures")
+pytestmark = pytest.mark.usefixtures("_no_report")
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk in memory of its own, where one can be had."""
+    """A small tmpfs, where it can be mounted."""
     disk = tmp_path / "disk"
     disk.mkdir()
     if sys.platform != "linux" or os.getuid() != 0 or not mount(disk, "size=4m"):
@@ -41,7 +41,6 @@ def mount(disk: Path, options: str) -> bool:
 
 
 def fill(disk: Path) -> Path:
-    """Leave no room at all."""
     ballast = disk / "ballast"
     with open(ballast, "wb", buffering=0) as file, contextlib.suppress(OSError):
         while True:
@@ -57,15 +56,15 @@ def test_a_full_disk_loses_nothing(
     ballast = fill(small_disk)
     capsys.readouterr()
     assert main(["resume", str(run)]) == 2
-    told = sentence(capsys.readouterr().err)
-    assert told.startswith(f"cannot write to {run}: no space left on device; nothing is lost")
-    assert f"tokenworlds resume {run}" in told
+    text = sentence(capsys.readouterr().err)
+    assert text.startswith(f"cannot write to {run}: no space left on device; nothing is lost")
+    assert f"tokenworlds resume {run}" in text
     ballast.unlink()
     assert main(["resume", str(run)]) == 0
     assert final_weights(run) == final_weights(finished)
 
 
-def test_a_disk_that_is_full_from_the_start(
+def test_a_disk_that_is_full_at_the_start(
     small_disk: Path, finished: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = small_disk / "run"
@@ -118,7 +117,9 @@ def test_a_read_only_disk(
 @pytest.mark.skipif(
     sys.platform == "win32" or os.getuid() == 0, reason="root may write where others may not"
 )
-def test_a_folder_of_somebody_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_write_permission(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     theirs = tmp_path / "theirs"
     theirs.mkdir(mode=0o555)
     assert main(train(theirs / "run")) == 2
@@ -136,7 +137,7 @@ def cut_short(checkpoint: Path) -> None:
     os.truncate(weights, weights.stat().st_size // 2)
 
 
-def test_a_checkpoint_cut_short_is_skipped(
+def test_a_truncated_checkpoint_is_skipped(
     finished: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = Path("run")
@@ -150,7 +151,7 @@ def test_a_checkpoint_cut_short_is_skipped(
     assert final_weights(run) == final_weights(finished)
 
 
-def test_a_run_of_which_nothing_verifies(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_without_a_usable_checkpoint_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     run = Path("run")
     stop_run(run, 24)
     for checkpoint in (run / "checkpoints").iterdir():
@@ -158,11 +159,11 @@ def test_a_run_of_which_nothing_verifies(capsys: pytest.CaptureFixture[str]) -> 
     for words in (["evaluate", str(run)], ["resume", str(run)], ["resume", str(run)]):
         capsys.readouterr()
         assert main(words) == 2
-        told = sentence(capsys.readouterr().err)
-        assert told == "run has no usable checkpoint: all are damaged"
+        text = sentence(capsys.readouterr().err)
+        assert text == "run has no usable checkpoint: all are damaged"
 
 
-def test_a_run_killed_before_its_first_checkpoint_starts_anew(finished: Path) -> None:
+def test_a_run_killed_before_its_first_checkpoint_starts_over(finished: Path) -> None:
     run = Path("run")
     stop_run(run, 8)
     shutil.rmtree(run / "checkpoints")
@@ -172,14 +173,14 @@ def test_a_run_killed_before_its_first_checkpoint_starts_anew(finished: Path) ->
     assert (run / "metrics.jsonl").read_bytes() == (finished / "metrics.jsonl").read_bytes()
 
 
-def test_a_loss_that_is_not_finite_keeps_the_last_good_state(
+def test_a_loss_that_is_not_finite_keeps_the_last_checkpoint(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     run = Path("run")
     assert main(train(run, "learning.world.scales.reward=1e300")) == 1
-    told = sentence(capsys.readouterr().err)
-    assert "update 1 of world: the total not finite" in told
-    assert "the last checkpoint is in run" in told
+    text = sentence(capsys.readouterr().err)
+    assert "update 1 of world: the total not finite" in text
+    assert "the last checkpoint is in run" in text
     assert main(["evaluate", str(run), "--episodes", "1"]) == 0
 
 

@@ -1,4 +1,4 @@
-"""What a world makes of recorded play, written as the name of the file asks."""
+"""`tokenworlds dream`."""
 
 import json
 import shutil
@@ -15,12 +15,11 @@ LINES = ["real", "reconstruction", "tokens", "changed tokens", "dream"]
 
 @pytest.fixture
 def run(finished: Path) -> Path:
-    """A run of one's own."""
+    """A copy of the finished run."""
     return Path(shutil.copytree(finished, "run"))
 
 
-def told_off(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """What is said to a mistake."""
+def error_of(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     assert main(["dream", *words]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -31,7 +30,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_an_animation_goes_into_the_folder_of_the_run_and_changes_nothing_else(
+def test_the_animation_is_the_only_change_to_the_run_folder(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     steps = run / "replay" / "stream-000" / "steps-000000.bin"
@@ -47,7 +46,7 @@ def test_an_animation_goes_into_the_folder_of_the_run_and_changes_nothing_else(
     assert after == before
 
 
-def test_the_name_says_what_is_written_and_options_how_much(
+def test_the_suffix_chooses_the_format_and_options_the_size(
     finished: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["dream", str(finished), "--horizon", "3", "--json", "--out"]
@@ -62,7 +61,7 @@ def test_the_name_says_what_is_written_and_options_how_much(
         assert 2 * one.height < three.height
 
 
-def test_the_seed_decides_what_is_shown(finished: Path) -> None:
+def test_the_seed_determines_the_picture(finished: Path) -> None:
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         words = ["dream", str(finished), "--horizon", "2", "--count", "1", "--out", f"{name}.png"]
         assert main([*words, "--seed", str(seed)]) == 0
@@ -74,26 +73,28 @@ def test_a_file_that_cannot_be_written_is_named(
     finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("taken.gif").mkdir()
-    for out, said in (
+    for out, expected in (
         ("dream.mp4", "its name must end in one of .gif, .png, .webp"),
         ("dream", "its name must end in one of .gif, .png, .webp"),
         ("no/dream.gif", "there is no folder no"),
         ("taken.gif", "it is a folder"),
     ):
-        assert told_off([str(finished), "--out", out], capsys) == f"cannot write to {out}: {said}"
+        assert (
+            error_of([str(finished), "--out", out], capsys) == f"cannot write to {out}: {expected}"
+        )
     assert [path.name for path in tmp_path.iterdir()] == ["taken.gif"]
 
 
-def test_a_run_without_play_or_player_is_named(
+def test_a_run_without_replay_or_checkpoint_is_an_error(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = told_off([str(run), "--horizon", "1000"], capsys)
-    assert "1002 steps does not fit: each of the 2 environments in replay holds 32" in said
+    text = error_of([str(run), "--horizon", "1000"], capsys)
+    assert "1002 steps does not fit: each of the 2 environments in replay holds 32" in text
     shutil.rmtree(run / "replay")
-    said = told_off([str(run)], capsys)
-    assert said.startswith("run has no replay to dream from: run/replay/stream-000/")
-    assert said.endswith("the file is missing")
+    text = error_of([str(run)], capsys)
+    assert text.startswith("run has no replay to dream from: run/replay/stream-000/")
+    assert text.endswith("the file is missing")
     shutil.rmtree(run / "checkpoints")
-    said = told_off([str(run)], capsys)
-    assert said == "run has no usable checkpoint: none was written yet"
+    text = error_of([str(run)], capsys)
+    assert text == "run has no usable checkpoint: none was written yet"
     assert not (run / "dream.webp").exists()

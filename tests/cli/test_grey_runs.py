@@ -1,4 +1,4 @@
-"""A run on grey frames from its first step to its pictures, and the temperatures it plays at."""
+"""A run on grey frames up to its report, and the temperatures it acts at."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ def temperatures(monkeypatch: pytest.MonkeyPatch) -> dict[bool, set[float]]:
     return asked
 
 
-def test_a_run_on_grey_frames_is_trained_judged_and_drawn(
+def test_a_run_on_grey_frames_is_trained_evaluated_and_reported(
     temperatures: dict[bool, set[float]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = Path("run")
@@ -55,7 +55,7 @@ def assert_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)["frame"][2] == 1
 
 
-def test_a_run_folder_that_says_nothing_of_grey_is_in_colour(finished: Path) -> None:
+def test_frames_are_in_colour_by_default(finished: Path) -> None:
     document = json.loads((finished / "run.json").read_text())
     for part in (document["run"]["recipe"], document["run"]["env"]):
         assert part.pop("grey") is False

@@ -1,4 +1,4 @@
-"""The process is set up before the first tensor."""
+"""Set-up of the process before the first tensor."""
 
 import os
 import platform
@@ -21,7 +21,7 @@ TILES = "flags : avx512f amx_bf16 amx_tile amx_int8\ncpuid level\t: {}\n"
         ("", False),
     ],
 )
-def test_tiles_that_are_promised_but_not_described(
+def test_tile_registers_without_a_description_are_avoided(
     text: str, misreported: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cpuinfo = tmp_path / "cpuinfo"
@@ -32,16 +32,16 @@ def test_tiles_that_are_promised_but_not_described(
     assert os.environ.get("ONEDNN_MAX_CPU_ISA") == ("AVX512_CORE_FP16" if misreported else None)
 
 
-def test_a_limit_of_the_users_own_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_set_by_the_user_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cpuinfo").write_text(TILES.format(28))
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
     avoid_broken_tiles(tmp_path / "cpuinfo")
     assert os.environ["ONEDNN_MAX_CPU_ISA"] == "AVX2"
 
 
-def test_a_system_that_tells_nothing_of_its_processor(tmp_path: Path) -> None:
+def test_a_system_without_cpuinfo(tmp_path: Path) -> None:
     assert not tiles_are_misreported(tmp_path / "nothing")
 
 
-def test_memory_is_kept_where_there_is_a_glibc() -> None:
+def test_freed_memory_is_kept_with_glibc() -> None:
     assert keep_memory() == (platform.libc_ver()[0] == "glibc")

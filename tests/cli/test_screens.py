@@ -1,4 +1,4 @@
-"""What a run shows, on terminals of any size and without one."""
+"""Screens on terminals of any size and without a terminal."""
 
 import io
 import re
@@ -40,10 +40,10 @@ def events() -> Iterator[dict[str, Any]]:
     yield {"agent_steps": 3136, "evaluation/return": 0.95, "evaluation/episodes": 20}
 
 
-def drawn(width: int, height: int, told: bool = True) -> list[str]:
+def drawn(width: int, height: int, with_events: bool = True) -> list[str]:
     console = Console(file=io.StringIO(), force_terminal=True, width=width, height=height)
     screen = LiveScreen(HEADING, console)
-    if told:
+    if with_events:
         for event in events():
             screen.event(event)
         screen.progress(3136, RATES, 95.0, 0.6272)
@@ -56,7 +56,7 @@ def drawn(width: int, height: int, told: bool = True) -> list[str]:
 @pytest.mark.parametrize(
     ("width", "height"), [(80, 24), (120, 40), (72, 24), (60, 30), (60, 15), (80, 12)]
 )
-def test_the_screen_fits_its_terminal_and_tells_everything(width: int, height: int) -> None:
+def test_the_screen_fits_its_terminal_and_shows_everything(width: int, height: int) -> None:
     lines = drawn(width, height)
     assert len(lines) <= height
     assert max(map(len, lines)) <= width
@@ -70,7 +70,7 @@ def test_the_screen_fits_its_terminal_and_tells_everything(width: int, height: i
     assert "runs/somewhere" in text
 
 
-def test_loss_terms_give_way_on_low_terminals() -> None:
+def test_low_terminals_show_only_total_losses() -> None:
     assert "slow critic" in "\n".join(drawn(80, 24))
     assert "slow critic" not in "\n".join(drawn(80, 18))
 
@@ -80,14 +80,14 @@ def test_no_terminal_is_too_narrow(width: int) -> None:
     assert max(map(len, drawn(width, 24))) <= width
 
 
-def test_a_run_that_has_just_begun() -> None:
-    text = "\n".join(drawn(80, 24, told=False))
+def test_the_screen_before_the_first_event() -> None:
+    text = "\n".join(drawn(80, 24, with_events=False))
     assert "0/5,000 steps" in text
     assert "warming up" in text
     assert "losses appear after the first updates" in text
 
 
-def test_a_terminal_of_another_size_is_wiped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resized_terminal_is_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=80, height=24)
     with SteadyLive("picture", console=console, auto_refresh=False) as live:
@@ -98,7 +98,7 @@ def test_a_terminal_of_another_size_is_wiped(monkeypatch: pytest.MonkeyPatch) ->
     assert out.getvalue().count("\x1b[2J") == 1
 
 
-def test_a_wish_to_stop_is_seen_to_be_heard(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_request_to_stop_is_confirmed(capfd: pytest.CaptureFixture[str]) -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=80, height=24)
     live = LiveScreen(HEADING, console)
     live.stopping()
@@ -127,7 +127,7 @@ def test_plain_lines_have_no_control_characters(capsys: pytest.CaptureFixture[st
     assert lines[-1] == "note: something happened"
 
 
-def test_without_a_terminal_lines_are_plain_whatever_colours_are_wished_for(
+def test_without_a_terminal_lines_are_plain_even_with_force_color(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
@@ -171,7 +171,7 @@ def test_durations_are_readable(seconds: float, text: str) -> None:
     assert formatting.duration(seconds) == text
 
 
-def test_sparklines_show_the_whole_course() -> None:
+def test_sparklines_show_the_whole_curve() -> None:
     assert formatting.sparkline([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], 20) == "▁▂▃▄▅▆▇█"
     assert formatting.sparkline([0.0] * 4 + [1.0] * 4, 2) == "▁█"
     assert formatting.sparkline([3.0, 3.0, 3.0], 3) == "▁▁▁"

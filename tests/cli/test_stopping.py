@@ -1,4 +1,4 @@
-"""A run that is asked to stop saves itself and goes on later as if nothing had happened."""
+"""An interrupted run saves itself, and resumes as if it had not been interrupted."""
 
 import signal
 import subprocess
@@ -13,11 +13,11 @@ from tiny_runs import STEPS, final_weights, newest_checkpoint, signal_at, stop_r
 from tokenworlds.cli import main
 from tokenworlds.evaluation import episodes
 
-pytestmark = pytest.mark.usefixtures("_no_pictures")
+pytestmark = pytest.mark.usefixtures("_no_report")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_saves_and_tells_how_to_go_on(
+def test_a_signal_saves_and_prints_how_to_continue(
     number: int,
     code: int,
     finished: Path,
@@ -34,7 +34,7 @@ def test_a_signal_saves_and_tells_how_to_go_on(
 
 
 @pytest.mark.parametrize("steps", [8, 24, 48, 56])
-def test_what_was_written_down_is_the_same_wherever_it_was_stopped(
+def test_metrics_and_evaluation_are_the_same_wherever_a_run_was_stopped(
     steps: int, finished: Path
 ) -> None:
     stop_run(Path("run"), steps)
@@ -43,7 +43,7 @@ def test_what_was_written_down_is_the_same_wherever_it_was_stopped(
         assert Path("run", name).read_bytes() == (finished / name).read_bytes()
 
 
-def test_an_evaluation_is_given_up_and_made_good_later(
+def test_an_interrupted_evaluation_is_repeated_after_a_resume(
     finished: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as during:
@@ -56,7 +56,7 @@ def test_an_evaluation_is_given_up_and_made_good_later(
 
 
 def interrupted_in(play: Callable[..., Any]) -> Callable[..., Any]:
-    """Playing, with Ctrl-C pressed just after it began."""
+    """`play` with Ctrl-C at its start."""
 
     def played(*arguments: Any) -> Any:
         signal.raise_signal(signal.SIGINT)
@@ -65,7 +65,7 @@ def interrupted_in(play: Callable[..., Any]) -> Callable[..., Any]:
     return played
 
 
-def test_the_final_evaluation_can_be_made_good_later(
+def test_an_interrupted_final_evaluation_is_repeated_by_resume(
     finished: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as during:
@@ -77,7 +77,7 @@ def test_the_final_evaluation_can_be_made_good_later(
     assert Path("run/evaluation.json").read_bytes() == same
 
 
-def test_the_second_ctrl_c_leaves_at_once(
+def test_the_second_ctrl_c_exits_at_once(
     finished: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with monkeypatch.context() as during:
@@ -89,13 +89,13 @@ def test_the_second_ctrl_c_leaves_at_once(
     assert final_weights(Path("run")) == final_weights(finished)
 
 
-def test_handlers_of_signals_are_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signal_handlers_are_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     stop_run(Path("run"), 8)
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
-def test_ctrl_c_at_a_process_of_its_own() -> None:
+def test_ctrl_c_in_a_separate_process() -> None:
     words = [sys.executable, "-m", "tokenworlds", *train(Path("run"), steps=10**6)]
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -1,4 +1,4 @@
-"""Runs so small that they take a second, and commands run as a user runs them."""
+"""Runs that take a second."""
 
 import signal
 from collections.abc import Callable
@@ -40,7 +40,7 @@ TINY = (
 
 
 def train(run: Path, *more: str, steps: int = STEPS) -> list[str]:
-    """The words of a command that trains a tiny agent; later assignments win."""
+    """The arguments to train a tiny agent; later assignments win."""
     words = ["train", "--run", str(run), "--steps", str(steps), "--threads", "1"]
     return [*words, "--set", *TINY, *more]
 
@@ -48,20 +48,20 @@ def train(run: Path, *more: str, steps: int = STEPS) -> list[str]:
 def signal_at(
     monkeypatch: pytest.MonkeyPatch, steps: int, number: int = signal.SIGINT, times: int = 1
 ) -> None:
-    """Have this process sent a signal when a run tells of so many steps."""
+    """Raise a signal at the first event with `steps` agent steps."""
     event: Callable[..., None] = PlainScreen.event
 
-    def shout(screen: PlainScreen, told: dict[str, Any]) -> None:
-        event(screen, told)
-        if told["agent_steps"] >= steps:
+    def event_and_signal(screen: PlainScreen, values: dict[str, Any]) -> None:
+        event(screen, values)
+        if values["agent_steps"] >= steps:
             for _ in range(times):
                 signal.raise_signal(number)
 
-    monkeypatch.setattr(PlainScreen, "event", shout)
+    monkeypatch.setattr(PlainScreen, "event", event_and_signal)
 
 
 def stop_run(run: Path, steps: int, *more: str) -> None:
-    """A run that was interrupted after so many steps."""
+    """A run that was interrupted after `steps` steps."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         signal_at(monkeypatch, steps)
         assert main(train(run, *more)) == 130
@@ -78,7 +78,7 @@ def final_weights(run: Path) -> bytes:
 
 
 def sentence(captured: str) -> str:
-    """What a mistake is answered with: one line, no traceback."""
+    """The error message: one line, no traceback."""
     assert captured.startswith("tokenworlds: ")
     assert captured.count("\n") == 1, captured
     return captured.removeprefix("tokenworlds: ").strip()

@@ -1,4 +1,4 @@
-"""Runs that are left and taken up, over and over, until they are done."""
+"""Runs that are stopped and resumed until they are done."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,8 +11,8 @@ from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training.loop import Loop
 
 
-class Told:
-    """A screen that keeps what it is told."""
+class RecordingScreen:
+    """A screen that records its calls."""
 
     def __init__(self) -> None:
         self.events: list[Mapping[str, Any]] = []
@@ -32,24 +32,24 @@ class Told:
         raise AssertionError(text)
 
 
-def run(folder: Path, recipe: Recipe, phases: int) -> Told:
-    """Train to the end, leaving and taking up the run after so many phases each time."""
+def run(folder: Path, recipe: Recipe, phases: int) -> RecordingScreen:
+    """Train to the end, with a stop and a resume after every `phases` phases."""
     env = EnvSpec("catch", size=recipe.resolution, grey=recipe.grey)
     spec = RunSpec(recipe_name="mine", size="nano", recipe=recipe, env=env, seed=0, threads=1)
-    place, told, finished = RunFolder.create(folder, spec), Told(), False
+    run_folder, screen, finished = RunFolder.create(folder, spec), RecordingScreen(), False
     while not finished:
-        loop = Loop(spec, place, told)
+        loop = Loop(spec, run_folder, screen)
         if not loop.resume():
             loop.begin()
-        finished = loop.run(after(phases, told)).finished
+        finished = loop.run(after(phases, screen)).finished
         loop.close()
-    return told
+    return screen
 
 
-def after(phases: int, told: Told) -> Callable[[], bool]:
-    """A wish to stop that comes after so many phases."""
-    begun = len(told.shares)  # Told once before the first phase too.
-    return lambda: len(told.shares) > begun + phases
+def after(phases: int, screen: RecordingScreen) -> Callable[[], bool]:
+    """A request to stop after `phases` phases."""
+    begun = len(screen.shares)  # Progress is also shown before the first phase.
+    return lambda: len(screen.shares) > begun + phases
 
 
 def newest(folder: Path) -> tuple[str, bytes, bytes]:

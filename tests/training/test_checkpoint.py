@@ -1,4 +1,4 @@
-"""Checkpoints: there whole or not at all, and never believed when damaged."""
+"""Checkpoints: written completely or not at all, and refused when damaged."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def test_round_trip(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["weights.safetensors", "state.json", "manifest.json"])
 @pytest.mark.parametrize("how", ["cut", "changed", "missing"])
-def test_damage_is_noticed(tmp_path: Path, name: str, how: str) -> None:
+def test_damage_is_detected(tmp_path: Path, name: str, how: str) -> None:
     path = checkpoints.write(tmp_path, 7, example()) / name
     content = path.read_bytes()
     if how == "missing":
@@ -35,7 +35,7 @@ def test_damage_is_noticed(tmp_path: Path, name: str, how: str) -> None:
         checkpoints.read(path.parent)
 
 
-def test_a_write_that_fails_leaves_the_old_one(
+def test_a_failed_write_leaves_the_old_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkpoints.write(tmp_path, 7, example(1.0))
@@ -52,7 +52,7 @@ def test_a_write_that_fails_leaves_the_old_one(
     )
 
 
-def test_latest_first_and_old_ones_go(tmp_path: Path) -> None:
+def test_prune_keeps_the_newest_checkpoints(tmp_path: Path) -> None:
     for step in (5, 50, 500):
         checkpoints.write(tmp_path, step, example())
     checkpoints.prune(tmp_path, keep=2)

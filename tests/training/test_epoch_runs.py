@@ -1,9 +1,9 @@
-"""A run in epochs: stopped anywhere, also where nothing is collected any more, it ends the same."""
+"""A run in epochs ends the same wherever it is stopped, final epochs included."""
 
 from pathlib import Path
 
 import pytest
-from stopped_runs import Told, newest, run
+from stopped_runs import RecordingScreen, newest, run
 
 from tokenworlds.core.description import override
 from tokenworlds.core.errors import UserError
@@ -52,40 +52,40 @@ def recipe(*more: str) -> Recipe:
 
 
 @pytest.fixture(scope="module")
-def straight(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Told]:
+def straight(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RecordingScreen]:
     folder = tmp_path_factory.mktemp("runs") / "straight"
     return folder, run(folder, recipe(), 1_000)
 
 
 def test_a_run_stopped_in_any_phase_ends_with_the_same_bits(
-    tmp_path: Path, straight: tuple[Path, Told]
+    tmp_path: Path, straight: tuple[Path, RecordingScreen]
 ) -> None:
     run(tmp_path / "stopped", recipe(), 3)
     assert newest(tmp_path / "stopped") == newest(straight[0])
-    # Four epochs of 48 steps in all, and two that age a run by as many steps as the others.
+    # Four epochs with 48 steps, and two final ones that count 8 each.
     assert newest(straight[0])[0] == "step-000000064"
     metrics = [(path / "metrics.jsonl").read_text() for path in (straight[0], tmp_path / "stopped")]
     assert metrics[0] == metrics[1]
 
 
-def test_a_run_goes_on_telling_when_all_steps_are_collected(straight: tuple[Path, Told]) -> None:
-    told = straight[1]
-    tail = [event for event in told.events if event["agent_steps"] == 48]
+def test_a_run_logs_in_final_epochs_too(straight: tuple[Path, RecordingScreen]) -> None:
+    screen = straight[1]
+    tail = [event for event in screen.events if event["agent_steps"] == 48]
     learned = [event["gradient_steps"] for event in tail if "world/loss/total" in event]
     assert len(learned) > 2
     assert learned == sorted(set(learned))
-    judged = [event["gradient_steps"] for event in told.events if "evaluation/return" in event]
-    assert judged == [12, 12 + 3 * 15]  # At the ages of 24 and 48.
+    evaluated = [event["gradient_steps"] for event in screen.events if "evaluation/return" in event]
+    assert evaluated == [12, 12 + 3 * 15]  # At steps 24 and 48 of the run.
 
 
-def test_the_time_left_is_told_when_every_kind_of_work_is_known(
-    straight: tuple[Path, Told],
+def test_the_time_left_is_known_once_all_kinds_of_work_were_measured(
+    straight: tuple[Path, RecordingScreen],
 ) -> None:
-    told = straight[1]
-    assert told.shares == sorted(told.shares)
-    assert told.shares[-1] == 1.0
-    assert told.left[0] is None
-    known = [left for left in told.left if left is not None]
+    screen = straight[1]
+    assert screen.shares == sorted(screen.shares)
+    assert screen.shares[-1] == 1.0
+    assert screen.left[0] is None
+    known = [left for left in screen.left if left is not None]
     assert 0 < known[-2] < known[0]
 
 
@@ -93,13 +93,13 @@ def test_segments_must_fit_into_the_first_epoch_of_their_learner() -> None:
     insist_that_segments_fit(recipe("learning.world.length=12"))
     with pytest.raises(UserError, match=r"world\.length=13 .* holds 12 steps; raise schedule\.fir"):
         insist_that_segments_fit(recipe("learning.world.length=13"))
-    # The behaviour learns from the second epoch on.
+    # The behaviour starts in the second epoch.
     insist_that_segments_fit(recipe("learning.behaviour.length=16"))
     with pytest.raises(UserError, match=r"behaviour\.length=17 does not fit"):
         insist_that_segments_fit(recipe("learning.behaviour.length=17"))
 
 
-def test_a_schedule_speaks_of_all_learners_and_no_other() -> None:
+def test_a_schedule_names_exactly_the_learners() -> None:
     insist_that_all_learn(recipe('schedule.updates={"world":1,"behaviour":0}'))
     with pytest.raises(UserError, match="nothing of the updates of 'world'"):
         insist_that_all_learn(recipe('schedule.updates={"behaviour":0}'))

@@ -1,4 +1,4 @@
-"""Epochs are those of the papers, in pieces, whatever the number of environments."""
+"""The epochs of the papers, for any number of environments."""
 
 import json
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from schedule_courses import SMALL, course
+from schedule_examples import SMALL, course
 
 from tokenworlds.core.config import ConfigOf
 from tokenworlds.core.description import from_json, override, to_json
@@ -43,7 +43,7 @@ DELTA_CRAFTER = Epochs.Config(
 
 
 def blocks(phases: Iterable[Phase]) -> list[tuple[str, int]]:
-    """What is done, one kind after the other, with the pieces of each put together."""
+    """Consecutive phases of the same kind, merged."""
     found: list[tuple[str, int]] = []
     for phase in phases:
         kinds = dict(phase.updates)
@@ -93,14 +93,14 @@ def test_the_epochs_of_delta_iris_on_crafter() -> None:
     assert phases[4:] == [("collect", 625), *learned] * 990 + learned * 9
 
 
-def test_delta_iris_plays_at_random_in_its_first_epoch_alone() -> None:
+def test_delta_iris_acts_at_random_in_its_first_epoch_only() -> None:
     phases = blocks(DELTA_ATARI.build(num_envs=1, total=100_000).phases(Progress()))
     assert phases[:3] == [("random", 2_000), ("collect", 1_000), ("tokenizer", 200)]
     assert sum(count for kind, count in phases if kind == "random") == 2_000
 
 
 @pytest.mark.parametrize("num_envs", [1, 4, 16, 64])
-def test_epochs_share_their_steps_among_streams_without_drift(num_envs: int) -> None:
+def test_epochs_divide_their_steps_among_environments_without_drift(num_envs: int) -> None:
     schedule = SMALL.build(num_envs=num_envs, total=500)
     ends = [schedule.end(epoch).steps for epoch in range(schedule.rounds + 1)]
     nominal = [0, *range(70, 500, 30), 500, 500, 500]
@@ -112,14 +112,14 @@ def test_no_phase_is_long() -> None:
         assert 1 <= phase.collect + sum(phase.updates.values()) <= 10
 
 
-def test_age_goes_by_the_share_of_an_epochs_work_and_on_when_nothing_is_collected() -> None:
+def test_the_step_is_interpolated_within_an_epoch_and_goes_on_in_final_epochs() -> None:
     schedule = IRIS.build(num_envs=1, total=100_000)
     assert schedule.step(schedule.end(500)) == 100_000
     assert schedule.step(schedule.end(503)) == 100_600
     assert schedule.step(schedule.goal) == 120_000
     begin = schedule.end(100)
     assert schedule.step(begin) == 20_000
-    # Of an epoch's 800 pieces of work, 200 are steps and 50 updates.
+    # 200 steps and 50 updates of an epoch's 800 steps and updates.
     begun = Progress(20_200, {**begin.updates, "tokenizer": begin.updates["tokenizer"] + 50})
     assert schedule.step(begun) == 20_000 + 200 * 250 // 800
 
@@ -134,7 +134,7 @@ def test_age_goes_by_the_share_of_an_epochs_work_and_on_when_nothing_is_collecte
     updates=st.integers(0, 25),
     start=st.integers(0, 4),
 )
-def test_epochs_end_where_they_say(
+def test_epochs_end_at_their_goal(
     total: int, num_envs: int, steps: int, first: int, final: int, updates: int, start: int
 ) -> None:
     config = Epochs.Config(
@@ -150,7 +150,7 @@ def test_epochs_end_where_they_say(
     assert end.updates.get("world", 0) == schedule.goal.updates["world"]
 
 
-def test_epochs_are_written_down_with_the_order_of_learners() -> None:
+def test_epochs_keep_the_order_of_learners_in_json() -> None:
     text = json.dumps(to_json(DELTA_CRAFTER))
     assert from_json(json.loads(text)) == DELTA_CRAFTER
     assert list(from_json(json.loads(text)).updates) == ["tokenizer", "world", "behaviour"]
@@ -172,11 +172,11 @@ def test_epochs_are_chosen_by_name() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"steps": 0}, {"first_steps": -1}, {"final_epochs": -1}, {"updates": {"world": -1}}]
 )
-def test_epochs_that_are_none(wrong: dict[str, Any]) -> None:
+def test_invalid_epochs(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="is invalid"):
         Epochs.Config(**wrong)
 
 
-def test_a_learner_that_waits_must_be_one_that_learns() -> None:
+def test_start_after_names_a_learner_with_updates() -> None:
     with pytest.raises(UserError, match=r"unknown learner of the epochs 'wrold'.*'world'"):
         Epochs.Config(updates={"world": 3}, start_after={"wrold": 2})

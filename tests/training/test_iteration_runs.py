@@ -1,9 +1,9 @@
-"""A run in iterations, on grey frames: it is judged after each, and ends the same if stopped."""
+"""A run in iterations is evaluated after each, and ends the same wherever it is stopped."""
 
 from pathlib import Path
 
 import pytest
-from stopped_runs import Told, newest, run
+from stopped_runs import RecordingScreen, newest, run
 
 from tokenworlds.core.description import override
 from tokenworlds.recipes.catalogue import load
@@ -53,13 +53,15 @@ def recipe() -> Recipe:
 
 
 @pytest.fixture(scope="module")
-def straight(tmp_path_factory: pytest.TempPathFactory, recipe: Recipe) -> tuple[Path, Told]:
+def straight(
+    tmp_path_factory: pytest.TempPathFactory, recipe: Recipe
+) -> tuple[Path, RecordingScreen]:
     folder = tmp_path_factory.mktemp("runs") / "straight"
     return folder, run(folder, recipe, 1_000)
 
 
 def test_a_run_stopped_in_any_phase_ends_with_the_same_bits(
-    tmp_path: Path, recipe: Recipe, straight: tuple[Path, Told]
+    tmp_path: Path, recipe: Recipe, straight: tuple[Path, RecordingScreen]
 ) -> None:
     run(tmp_path / "stopped", recipe, 3)
     assert newest(tmp_path / "stopped") == newest(straight[0])
@@ -68,15 +70,15 @@ def test_a_run_stopped_in_any_phase_ends_with_the_same_bits(
     assert metrics[0] == metrics[1]
 
 
-def test_the_agent_is_judged_when_an_iteration_is_over_and_at_no_other_time(
-    recipe: Recipe, straight: tuple[Path, Told]
+def test_the_agent_is_evaluated_after_each_iteration_and_at_no_other_time(
+    recipe: Recipe, straight: tuple[Path, RecordingScreen]
 ) -> None:
     events, schedule = straight[1].events, build_schedule(recipe)
-    judged = [event["gradient_steps"] for event in events if "evaluation/return" in event]
-    # The last iteration is followed by the final judgement, which is not the loop's.
-    assert judged == [schedule.end(done).update_count for done in (1, 2)]  # type: ignore[attr-defined]
+    evaluated = [event["gradient_steps"] for event in events if "evaluation/return" in event]
+    # The final evaluation after the last iteration is not part of the loop.
+    assert evaluated == [schedule.end(done).update_count for done in (1, 2)]  # type: ignore[attr-defined]
 
 
-def test_a_run_goes_on_telling_within_an_iteration(straight: tuple[Path, Told]) -> None:
+def test_a_run_logs_within_an_iteration(straight: tuple[Path, RecordingScreen]) -> None:
     events = [event for event in straight[1].events if event["agent_steps"] == 24]
     assert len({event["gradient_steps"] for event in events}) > 3

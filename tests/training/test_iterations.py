@@ -1,4 +1,4 @@
-"""Iterations are those of Smaller World Models, tokenizer and world learning by turns."""
+"""The iterations of Smaller World Models, with tokenizer and world in alternation."""
 
 import json
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from schedule_courses import SMALL_ITERATIONS, after, course
+from schedule_examples import SMALL_ITERATIONS, after, course
 
 from tokenworlds.core.config import ConfigOf
 from tokenworlds.core.description import from_json, override, to_json
@@ -46,7 +46,7 @@ def test_the_iterations_of_the_paper(
     assert learned(iteration) == updates
 
 
-def test_an_epoch_of_the_paper_grows_with_what_was_collected() -> None:
+def test_an_epoch_of_the_paper_grows_with_the_collected_steps() -> None:
     expected = {3: 582, 7: 1163, 9: 1453, 11: 1743, 13: 2034, 14: 2179}
     assert {i: PAPER.alternations[i - 1].updates for i in expected} == expected
     assert [learned(i)[2] for i in range(1, 16)].count(1000) == 12
@@ -62,7 +62,7 @@ def test_the_updates_of_a_whole_run_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize(("first", "total"), [(12_800, 25_600), (50, 231), (9, 47)])
-def test_an_epoch_is_as_long_as_blocks_cut_from_random_places_are_on_average(
+def test_an_epoch_has_the_mean_length_of_blocks_cut_from_random_offsets(
     first: int, total: int
 ) -> None:
     config = Iterations.Config(steps=first // 2 + 1, first_steps=first, sequences=1, length=11)
@@ -74,7 +74,7 @@ def test_an_epoch_is_as_long_as_blocks_cut_from_random_places_are_on_average(
         assert schedule.alternations[done].updates == -(-cut // 11)
 
 
-def told(alternation: Alternation) -> str:
+def letters(alternation: Alternation) -> str:
     """A letter for each update."""
     phases = alternation.phases(0, 0)
     return "".join(name[0] * count for phase in phases for name, count in phase.updates.items())
@@ -90,15 +90,15 @@ def told(alternation: Alternation) -> str:
         (Alternation(epochs=3, updates=0, interval=2), ""),
     ],
 )
-def test_the_tokenizer_has_its_turn_before_every_so_many_updates_of_the_world(
+def test_the_tokenizer_updates_before_every_interval_of_world_updates(
     alternation: Alternation, expected: str
 ) -> None:
-    assert told(alternation) == expected
+    assert letters(alternation) == expected
     assert alternation.tokenizer_updates == expected.count("t")
     assert alternation.world_updates(alternation.tokenizer_updates) == expected.count("w")
 
 
-def test_the_first_iteration_plays_at_random_and_warms_the_tokenizer_up() -> None:
+def test_the_first_iteration_acts_at_random_and_warms_up_the_tokenizer() -> None:
     schedule = SMALL_ITERATIONS.build(num_envs=1, total=100)
     phases, progress = list(schedule.phases(Progress())), Progress()
     for phase in phases:
@@ -114,7 +114,7 @@ def test_the_first_iteration_plays_at_random_and_warms_the_tokenizer_up() -> Non
 
 @pytest.mark.parametrize("total", [1, 5, 69, 70, 71, 500])
 @pytest.mark.parametrize("num_envs", [1, 4, 64])
-def test_iterations_share_their_steps_among_streams_and_end_with_the_run(
+def test_iterations_divide_their_steps_among_environments_and_end_with_the_run(
     num_envs: int, total: int
 ) -> None:
     schedule = SMALL_ITERATIONS.build(num_envs=num_envs, total=total)
@@ -130,14 +130,14 @@ def test_no_phase_is_long() -> None:
 
 @pytest.mark.parametrize("first", [0, 70, 60, 13])
 @pytest.mark.parametrize("num_envs", [1, 7])
-def test_what_is_done_every_steps_is_done_when_an_iteration_is_over(
+def test_an_interval_of_steps_is_due_at_the_end_of_each_iteration(
     first: int, num_envs: int
 ) -> None:
     words = [f"schedule.first_steps={first}"]
     plan = override(Plan(SMALL_ITERATIONS), words)
     schedule: Any = plan.schedule.build(num_envs=num_envs, total=200)
-    places = list(course(schedule.phases(Progress()), num_envs))
-    passed = [p for q, p in pairwise(places) if schedule.step(p) // 30 > schedule.step(q) // 30]
+    points = list(course(schedule.phases(Progress()), num_envs))
+    passed = [p for q, p in pairwise(points) if schedule.step(p) // 30 > schedule.step(q) // 30]
     assert passed == [schedule.end(done) for done in range(1, schedule.rounds + 1)]
 
 
@@ -150,7 +150,7 @@ def test_what_is_done_every_steps_is_done_when_an_iteration_is_over(
     intervals=st.lists(st.integers(1, 15), min_size=1, max_size=3),
     place=st.floats(0, 1),
 )
-def test_iterations_begun_anew_anywhere_go_on_where_they_were(
+def test_iterations_continue_from_any_progress(
     total: int,
     num_envs: int,
     first: int,
@@ -170,11 +170,11 @@ def test_iterations_begun_anew_anywhere_go_on_where_they_were(
     )
     schedule = config.build(num_envs=num_envs, total=total)
     phases = list(schedule.phases(Progress()))
-    places = list(course(phases, num_envs))
-    assert places[-1].steps == schedule.goal.steps
-    assert {name: places[-1].updates.get(name, 0) for name in NAMES} == schedule.goal.updates
+    points = list(course(phases, num_envs))
+    assert points[-1].steps == schedule.goal.steps
+    assert {name: points[-1].updates.get(name, 0) for name in NAMES} == schedule.goal.updates
     number = round(place * len(phases))
-    assert list(schedule.phases(places[number])) == phases[number:]
+    assert list(schedule.phases(points[number])) == phases[number:]
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class Plan:
     schedule: ConfigOf[Schedule]
 
 
-def test_iterations_are_chosen_by_name_and_written_down() -> None:
+def test_iterations_are_chosen_by_name_and_stored_as_json() -> None:
     words = ["schedule=iterations", "schedule.epochs=[3,2]", "schedule.intervals.1=4"]
     plan = override(Plan(Epochs.Config(steps=50)), words)
     expected = Iterations.Config(steps=50, first_steps=0, epochs=(3, 2), intervals=(2, 4, 3))
@@ -191,7 +191,7 @@ def test_iterations_are_chosen_by_name_and_written_down() -> None:
     assert override(plan, ["schedule=epochs"]).schedule == Epochs.Config(steps=50)
 
 
-def test_more_collected_before_all_else_is_more_first_steps() -> None:
+def test_the_hint_for_more_steps_before_the_first_update_is_first_steps() -> None:
     assert earlier(Iterations.Config()) == "schedule.first_steps"
 
 
@@ -206,6 +206,6 @@ def test_more_collected_before_all_else_is_more_first_steps() -> None:
         {"batches": ()},
     ],
 )
-def test_iterations_that_are_none(wrong: dict[str, Any]) -> None:
+def test_invalid_iterations(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="is invalid"):
         Iterations.Config(**wrong)

@@ -1,7 +1,7 @@
-"""Schedules: debts are paid exactly, and one begun anew goes on where it was."""
+"""Schedules: exact numbers of updates, and continuing from any progress."""
 
 import pytest
-from schedule_courses import SMALL, SMALL_ITERATIONS, course
+from schedule_examples import SMALL, SMALL_ITERATIONS, course
 
 from tokenworlds.core.progress import Progress
 from tokenworlds.core.protocols import Schedule
@@ -14,7 +14,7 @@ def interleaved(warm_up: int, total: int, num_envs: int, **updates: float) -> In
     )
 
 
-def test_random_play_first_then_updates() -> None:
+def test_random_steps_come_before_updates() -> None:
     first, second, *_ = interleaved(10, 100, 1, world=1.0).phases(Progress())
     assert (first.collect, first.random, dict(first.updates)) == (10, True, {})
     assert (second.collect, second.random, dict(second.updates)) == (1, False, {"world": 1})
@@ -49,20 +49,18 @@ SCHEDULES = [
 
 
 @pytest.mark.parametrize(("schedule", "num_envs"), SCHEDULES)
-def test_a_schedule_begun_anew_anywhere_goes_on_where_it_was(
-    schedule: Schedule, num_envs: int
-) -> None:
+def test_a_schedule_continues_from_any_progress(schedule: Schedule, num_envs: int) -> None:
     whole = list(schedule.phases(Progress()))
-    places = list(course(whole, num_envs))
-    assert len(places) > 30
-    for number, progress in enumerate(places):
+    points = list(course(whole, num_envs))
+    assert len(points) > 30
+    for number, progress in enumerate(points):
         assert list(schedule.phases(progress)) == whole[number:]
         assert progress.reaches(schedule.goal) == (number == len(whole))
 
 
 @pytest.mark.parametrize(("schedule", "num_envs"), SCHEDULES)
-def test_age_never_goes_back_and_ends_at_its_highest(schedule: Schedule, num_envs: int) -> None:
-    ages = [schedule.step(progress) for progress in course(schedule.phases(Progress()), num_envs)]
-    assert ages[0] == 0
-    assert ages == sorted(ages)
-    assert ages[-1] == schedule.step(schedule.goal) > ages[-2]
+def test_the_step_of_the_run_never_decreases(schedule: Schedule, num_envs: int) -> None:
+    steps = [schedule.step(progress) for progress in course(schedule.phases(Progress()), num_envs)]
+    assert steps[0] == 0
+    assert steps == sorted(steps)
+    assert steps[-1] == schedule.step(schedule.goal) > steps[-2]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from tokenworlds.commands.options import Json
-from tokenworlds.recipes.listing import Entry, entries
+from tokenworlds.recipes.listing import entries
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,11 +22,9 @@ class Agents:
             print(json.dumps([dataclasses.asdict(entry) for entry in found], indent=2))
             return 0
         for paper, group in groupby(found, key=lambda entry: entry.paper):
+            listed = list(group)
+            width = max(len(entry.name) for entry in listed)
             print(paper)
-            print("\n".join(line(entry) for entry in group))
+            print("\n".join(f"  {entry.name:{width}}  {entry.about}" for entry in listed))
         print("\nTrain one: tokenworlds train RECIPE.  Show its settings: tokenworlds show RECIPE.")
         return 0
-
-
-def line(entry: Entry) -> str:
-    return f"  {entry.name:14}  {entry.about}"

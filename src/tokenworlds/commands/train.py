@@ -41,7 +41,8 @@ class Train:
     device: Annotated[str, arg(metavar="{auto,cpu,cuda,cuda:N,mps}")] = "auto"
     """Device to compute on; auto is cuda if there is one, else cpu."""
     precision: Precision = "auto"
-    """Precision of matrix products and convolutions; auto is bfloat16 on CUDA devices with it."""
+    """Precision of matrix products and convolutions; auto is bfloat16 on CUDA devices
+    that support it, else float32."""
     compile: Switch = False
     """Compile losses and dreams with torch.compile; the first updates are slow."""
     threads: Annotated[Count, default_text("one per core")] = None

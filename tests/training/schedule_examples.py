@@ -1,4 +1,4 @@
-"""Schedules followed to their end."""
+"""Small schedules, and their progress phase by phase."""
 
 from collections.abc import Iterable, Iterator
 
@@ -35,7 +35,7 @@ def after(progress: Progress, phase: Phase, num_envs: int) -> Progress:
 
 
 def course(phases: Iterable[Phase], num_envs: int) -> Iterator[Progress]:
-    """The progress before each phase, and at last after all."""
+    """The progress before each phase and after the last."""
     progress = Progress()
     for phase in phases:
         yield progress

@@ -1,18 +1,57 @@
-"""What a run writes down about itself, and what it says of its throughput."""
+"""Metrics and throughput of a run."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from tokenworlds.runs.metrics import Average, MetricsFile, read_metrics
 from tokenworlds.training import throughput
 from tokenworlds.training.throughput import EPISODES, Throughput
 
+VALUES: list[dict[str, Tensor | float]] = [
+    {"loss": torch.tensor(1.0), "return": 3.0},
+    {"loss": torch.tensor(2.0), "count": torch.tensor(4)},
+    {"loss": torch.tensor(6.0), "return": torch.tensor(5.0)},
+]
 
-def test_an_average_goes_on_where_it_was() -> None:
-    values: list[dict[str, torch.Tensor | float]]
+
+def filled() -> Average:
+    average = Average()
+    for values in VALUES:
+        average.add(values)
+    return average
+
+
+def test_means_cover_the_values_since_the_last_take() -> None:
+    average = filled()
+    assert average.take() == {"loss": 3.0, "return": 4.0, "count": 4.0}
+    assert average.take() == {}
+
+
+def test_values_that_were_not_taken_survive_a_resume() -> None:
+    resumed = Average()
+    resumed.restore(filled().state())
+    assert resumed.state() == {"loss": [1.0, 2.0, 6.0], "return": [3.0, 5.0], "count": [4.0]}
+    assert resumed.take() == filled().take()
+
+
+def test_each_device_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    average, fetched, fetch = filled(), list[int](), Tensor.cpu
+
+    def count(tensor: Tensor) -> Tensor:
+        fetched.append(tensor.numel())
+        return fetch(tensor)
+
+    monkeypatch.setattr(Tensor, "cpu", count)
+    average.take()
+    assert fetched == [5]
+
+
+def test_a_restored_average_continues() -> None:
+    values: list[dict[str, Tensor | float]]
     values = [{"loss": torch.tensor(0.1) * k, "return": 0.3 * k} for k in range(7)]
     whole, first, second = Average(), Average(), Average()
     for number, value in enumerate(values):
@@ -24,7 +63,7 @@ def test_an_average_goes_on_where_it_was() -> None:
     assert second.take() == {}
 
 
-def test_a_line_that_is_still_being_written_does_not_count(tmp_path: Path) -> None:
+def test_an_incomplete_last_line_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text('{"agent_steps": 1}\n{"agent_steps": 2}\n{"agent_st')
     assert [event["agent_steps"] for event in read_metrics(tmp_path)] == [1, 2]
     assert read_metrics(tmp_path / "nowhere") == []
@@ -43,7 +82,7 @@ def test_metrics_are_cut_back_to_a_checkpoint(tmp_path: Path) -> None:
     assert [event["loss"] for event in read_metrics(tmp_path)] == [0.5, 0.3]
 
 
-def test_tensorboard_shows_the_same_scalars(tmp_path: Path) -> None:
+def test_tensorboard_has_the_same_scalars(tmp_path: Path) -> None:
     for loss in (0.5, 0.25):
         metrics = MetricsFile(tmp_path)
         metrics.write({"agent_steps": 8, "world/loss/total": loss, "words": "none"})
@@ -55,16 +94,16 @@ def test_tensorboard_shows_the_same_scalars(tmp_path: Path) -> None:
 
 
 def scalars(path: Path) -> dict[str, tuple[int, float]]:
-    """As TensorBoard reads them."""
+    """The scalars as TensorBoard reads them."""
     from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader
 
     loaded: list[Any] = list(LegacyEventFileLoader(str(path)).Load())
-    assert loaded[1].session_log.status == 1, "a resumed run must take back what it repeats"
+    assert loaded[1].session_log.status == 1, "a resumed run must replace repeated steps"
     return {v.tag: (e.step, v.simple_value) for e in loaded for v in e.summary.value}
 
 
 class Clock:
-    """A clock that stands still until it is moved."""
+    """A clock that tests set."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -73,7 +112,7 @@ class Clock:
         return self.now
 
 
-def test_the_time_left_counts_learning_and_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_left_counts_updates_and_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr(throughput, "time", clock)
     measured = Throughput()
@@ -93,7 +132,7 @@ def test_the_time_left_counts_learning_and_evaluation(monkeypatch: pytest.Monkey
     assert measured.seconds_left({"agent_steps": 0}, 20) == pytest.approx(10.0)
 
 
-def test_the_pace_is_that_of_late(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_throughput_uses_recent_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr(throughput, "time", clock)
     measured = Throughput()
