@@ -1,4 +1,4 @@
-"""Optimisers against their published update, and the refusal of what is not finite."""
+"""Optimisers against their published update rules, clipping, warm-up and restored states."""
 
 import pytest
 import torch
@@ -8,18 +8,22 @@ from tokenworlds.core.errors import UserError
 from tokenworlds.nets.optimisers import LaProp, Optimiser
 
 
-def test_laprop_follows_its_equations() -> None:
+@pytest.mark.parametrize("rate_in_momentum", [True, False])
+def test_laprop_follows_its_equations(rate_in_momentum: bool) -> None:
     weight = nn.Parameter(torch.tensor([1.0, -2.0], dtype=torch.float64))
-    optimizer = LaProp([weight], lr=0.1, betas=(0.9, 0.99), eps=1e-8)
+    optimizer = LaProp([weight], betas=(0.9, 0.99), eps=1e-8, rate_in_momentum=rate_in_momentum)
     expected, momentum, square = weight.detach().clone(), torch.zeros(2), torch.zeros(2)
-    for step, gradient in enumerate(([1.0, -4.0], [0.5, 2.0], [-3.0, 0.0]), start=1):
+    gradients, rates = ([1.0, -4.0], [0.5, 2.0], [-3.0, 0.0]), (0.0, 0.1, 0.2)
+    for step, (gradient, rate) in enumerate(zip(gradients, rates, strict=True), start=1):
         g = torch.tensor(gradient, dtype=torch.float64)
         weight.grad = g.clone()
+        optimizer.param_groups[0]["lr"] = rate
         optimizer.step()
+        inner, outer = (rate, 1.0) if rate_in_momentum else (1.0, rate)
         square = 0.99 * square + 0.01 * g**2
         normalised = g / ((square / (1 - 0.99**step)).sqrt() + 1e-8)
-        momentum = 0.9 * momentum + 0.1 * 0.1 * normalised
-        expected = expected - momentum / (1 - 0.9**step)
+        momentum = 0.9 * momentum + 0.1 * inner * normalised
+        expected = expected - outer * momentum / (1 - 0.9**step)
     torch.testing.assert_close(weight.detach(), expected)
 
 
@@ -40,7 +44,7 @@ def test_descends(kind: str) -> None:
     assert (module(x) - target).square().mean() < 1e-2
 
 
-def test_a_gradient_that_is_not_finite_moves_nothing() -> None:
+def test_a_gradient_that_is_not_finite_changes_nothing() -> None:
     module, optimiser = linear()
     before = module.weight.detach().clone()
     with pytest.raises(FloatingPointError, match="nan"):
@@ -59,7 +63,19 @@ def test_warm_up_is_linear() -> None:
     assert rates == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
 
 
-def test_a_rate_for_the_first_updates_gives_way_to_the_usual_one() -> None:
+def test_warm_up_from_zero_starts_with_a_rate_of_zero() -> None:
+    module = nn.Linear(3, 1)
+    optimiser = Optimiser.Config(rate=1.0, warm_up=4, warm_up_from_zero=True).build(module=module)
+    before, rates = module.weight.detach().clone(), []
+    for _ in range(6):
+        optimiser.step(module(torch.ones(1, 3)).sum())
+        rates.append(optimiser.optimizer.param_groups[0]["lr"])
+        if len(rates) == 1:
+            assert torch.equal(module.weight, before)
+    assert rates == [0.0, 0.25, 0.5, 0.75, 1.0, 1.0]
+
+
+def test_an_early_rate_applies_to_the_first_updates_only() -> None:
     module, optimiser = linear(rate=0.5, early_rate=2.0, early_updates=3, rates={"bias": 8.0})
     rates = []
     for _ in range(5):
@@ -70,7 +86,7 @@ def test_a_rate_for_the_first_updates_gives_way_to_the_usual_one() -> None:
 
 
 def chosen(module: nn.Module, optimiser: Optimiser, what: str) -> dict[str, float]:
-    """What each parameter is moved by."""
+    """A setting of each parameter."""
     return {
         name: group[what]
         for group in optimiser.optimizer.param_groups
@@ -79,7 +95,7 @@ def chosen(module: nn.Module, optimiser: Optimiser, what: str) -> dict[str, floa
     }
 
 
-def test_parts_have_rates_and_epsilons_of_their_own() -> None:
+def test_parts_may_have_their_own_rates_and_epsilons() -> None:
     module = nn.ModuleDict({name: nn.Linear(1, 1) for name in ("tokenizer", "reward", "rest")})
     config = Optimiser.Config(
         rate=1e-3, rates={"tokenizer": 1e-1}, epsilons={"reward": 1e-2}, epsilon=1e-8, warm_up=1
@@ -93,14 +109,14 @@ def test_parts_have_rates_and_epsilons_of_their_own() -> None:
         assert epsilons[f"tokenizer.{part}"] == epsilons[f"rest.{part}"] == 1e-8
 
 
-def test_a_choice_for_a_part_that_is_not_there_is_refused() -> None:
+def test_a_rate_for_an_unknown_part_is_an_error() -> None:
     with pytest.raises(UserError, match=r"part with a rate.*'weigth'.*did you mean 'weight'"):
         linear(rates={"weigth": 1.0})
     with pytest.raises(UserError, match=r"part with an epsilon.*'baas'.*did you mean 'bias'"):
         linear(epsilons={"baas": 1.0})
 
 
-def test_a_small_weight_of_a_loss_is_a_large_epsilon() -> None:
+def test_a_small_loss_scale_is_a_large_epsilon() -> None:
     """Adam moves by m / (sqrt(v) + eps): a loss times 1e-6 with 1e-8 is the loss with 1e-2."""
     x = torch.randn(100, 8, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     ends = []
@@ -117,7 +133,7 @@ def test_a_small_weight_of_a_loss_is_a_large_epsilon() -> None:
     assert (ends[0] - nn.Linear(3, 1).weight).abs().max() > 1e-2
 
 
-def test_without_a_clip_a_gradient_passes_whole_unless_it_is_not_finite() -> None:
+def test_without_a_clip_any_finite_gradient_passes() -> None:
     for clip, expected in ((1.0, 1.0), (None, 1e6)):
         module, optimiser = linear(clip=clip)
         norm = optimiser.step(1e6 * module.weight[0, 0])
@@ -125,6 +141,28 @@ def test_without_a_clip_a_gradient_passes_whole_unless_it_is_not_finite() -> Non
         assert (norm.item(), module.weight.grad[0, 0].item()) == pytest.approx((1e6, expected))
     with pytest.raises(FloatingPointError, match="inf"):
         optimiser.step(float("inf") * module.weight.sum())
+
+
+def test_adaptive_clipping_limits_each_tensor_by_its_own_norm() -> None:
+    tensors = {
+        "long": torch.tensor([3.0, 4.0]),
+        "short": torch.tensor([3.0, 4.0]),
+        "zero": torch.zeros(2),
+        "idle": torch.ones(2),
+    }
+    module = nn.ParameterDict(tensors)
+    optimiser = Optimiser.Config(agc=0.5, clip=None).build(module=module)
+    slopes = {"long": (6.0, 8.0), "short": (0.6, 0.8), "zero": (0.0, 1.0)}
+    loss = sum((module[name] @ torch.tensor(slope) for name, slope in slopes.items()))
+    norm = optimiser.step(loss)
+    assert norm.item() == pytest.approx((100 + 1 + 1) ** 0.5)
+    assert module["long"].grad.tolist() == pytest.approx([1.5, 2.0])
+    assert torch.equal(module["short"].grad, torch.tensor([0.6, 0.8]))
+    assert module["zero"].grad.tolist() == pytest.approx([0.0, 0.5e-3])
+    assert module["idle"].grad is None
+    assert optimiser.optimizer.state[module["long"]]["square"].tolist() == pytest.approx(
+        [1e-3 * 1.5**2, 1e-3 * 2.0**2]
+    )
 
 
 def test_a_restored_state_goes_where_the_parameters_are() -> None:
@@ -142,7 +180,7 @@ def test_a_restored_state_goes_where_the_parameters_are() -> None:
 
 
 @pytest.mark.parametrize("kind", ["laprop", "adam"])
-def test_goes_on_from_its_state_to_the_bit(kind: str) -> None:
+def test_a_restored_optimiser_continues_bit_for_bit(kind: str) -> None:
     early = {"early_rate": 0.3, "early_updates": 4}
     module, optimiser = linear(kind=kind, **early)
     x = torch.randn(8, 3)
@@ -158,7 +196,7 @@ def test_goes_on_from_its_state_to_the_bit(kind: str) -> None:
     assert torch.equal(module.bias, copy.bias)
 
 
-def test_adam_in_one_pass_is_adam() -> None:
+def test_fused_adam_is_adam() -> None:
     """Against the equations of Adam with decoupled weight decay, in float32."""
     torch.manual_seed(0)
     module = nn.Linear(5, 4, bias=False)
@@ -176,7 +214,7 @@ def test_adam_in_one_pass_is_adam() -> None:
     torch.testing.assert_close(module.weight.detach(), expected, rtol=1e-6, atol=1e-6)
 
 
-def test_a_loss_that_is_not_finite_moves_nothing_even_if_its_gradient_is() -> None:
+def test_a_loss_that_is_not_finite_changes_nothing_even_if_its_gradient_is() -> None:
     module, optimiser = linear()
     before = module.weight.detach().clone()
     with pytest.raises(FloatingPointError, match="loss is inf"):
@@ -184,8 +222,8 @@ def test_a_loss_that_is_not_finite_moves_nothing_even_if_its_gradient_is() -> No
     assert torch.equal(module.weight, before)
 
 
-def test_a_restored_state_is_laid_out_like_its_parameter() -> None:
-    """What passes over the memory of both at once must find the same number at the same place."""
+def test_a_restored_state_has_the_memory_layout_of_its_parameter() -> None:
+    """A fused kernel passes over the memory of both at once."""
     ends = []
     for stops in (False, True):
         torch.manual_seed(0)
