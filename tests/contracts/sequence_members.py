@@ -1,4 +1,4 @@
-"""Every sequence model there is, in small; members are found, not listed."""
+"""Small instances of every sequence model; members are found by walking the package."""
 
 import dataclasses
 import inspect
@@ -22,20 +22,18 @@ REACH = {
 
 
 def found() -> list[type[Any]]:
-    """Every component of the package that can be stepped."""
     modules = [import_member(sequence, name) for name in module_names(sequence)]
     values = [(value, module) for module in modules for value in vars(module).values()]
     return [value for value, module in values if is_component(value, module)]
 
 
 def shrink(config: Any, **changes: Any) -> Any:
-    """A copy with those of the fields changed that it has."""
+    """A copy with changes to the fields that exist."""
     names = {field.name for field in dataclasses.fields(config)}
     return dataclasses.replace(config, **{k: v for k, v in changes.items() if k in names})
 
 
 def reads_maps(owner: type[Any]) -> bool:
-    """Whether a model must be told of the maps that it will read."""
     return "grid" in inspect.signature(owner).parameters
 
 
@@ -46,7 +44,6 @@ def build(owner: type[Any], reach: str = "short", dtype: torch.dtype = torch.flo
 
 
 def inputs(model: Any, batch: int, steps: int) -> Tensor:
-    """Steps of the shape that the model reads."""
     shape = MAP_SHAPE if reads_maps(type(model)) else (model.width,)
     return torch.randn(batch, steps, *shape, dtype=next(model.parameters()).dtype)
 
@@ -56,7 +53,7 @@ def no_reset(x: Tensor) -> Tensor:
 
 
 def repeat_step(model: Any, x: Tensor, reset: Tensor, carry: Any) -> tuple[Tensor, Any]:
-    """The meaning of `scan`."""
+    """The plain form of `scan`."""
     outputs, blank = [], like(model, carry)
     for t in range(x.shape[1]):
         carry = where_rows(reset[:, t], blank, carry)
@@ -66,7 +63,7 @@ def repeat_step(model: Any, x: Tensor, reset: Tensor, carry: Any) -> tuple[Tenso
 
 
 def like(model: Any, carry: Any) -> Any:
-    """No history, in a carry of the same size."""
+    """An empty history in a carry of the same size."""
     shapes = [leaf.shape for _, leaf in named_tensors(carry)]
     for steps in (None, *range(1, 60)):
         blank = model.initial(shapes[0][0], steps)
@@ -76,7 +73,7 @@ def like(model: Any, carry: Any) -> Any:
 
 
 def history(model: Any, batch: int, steps: int) -> Any:
-    """A carry that has seen something."""
+    """The carry after some steps."""
     x = inputs(model, batch, steps)
     with torch.no_grad():
         return (

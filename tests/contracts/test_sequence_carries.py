@@ -1,4 +1,4 @@
-"""What every sequence model promises of its carry."""
+"""The contract of every sequence model for its carry."""
 
 from typing import Any
 
@@ -30,14 +30,14 @@ def model(owner: type[Any], request: pytest.FixtureRequest) -> Any:
 
 
 @torch.no_grad()
-def test_rows_of_different_age_can_be_joined(model: Any) -> None:
-    """A world replaces the carry of rows that begin anew: no counter may be shared."""
-    young, old = history(model, 2, 2), history(model, 2, 9)
-    joined = where_rows(torch.tensor([True, False]), young, old)
+def test_rows_with_histories_of_different_lengths_can_be_joined(model: Any) -> None:
+    """A world replaces the carry of rows that are reset: rows may share no counter."""
+    short, long = history(model, 2, 2), history(model, 2, 9)
+    joined = where_rows(torch.tensor([True, False]), short, long)
     x = inputs(model, 2, 8)
     y, _ = repeat_step(model, x, no_reset(x), joined)
-    assert_close(y[0], repeat_step(model, x, no_reset(x), young)[0][0])
-    assert_close(y[1], repeat_step(model, x, no_reset(x), old)[0][1])
+    assert_close(y[0], repeat_step(model, x, no_reset(x), short)[0][0])
+    assert_close(y[1], repeat_step(model, x, no_reset(x), long)[0][1])
 
 
 def test_every_leaf_of_a_carry_has_a_row_per_batch(model: Any) -> None:
@@ -58,7 +58,7 @@ def test_a_carry_can_be_saved_and_restored(model: Any) -> None:
 
 @pytest.mark.parametrize("steps", [1, 4, 11])
 @torch.no_grad()
-def test_announced_steps_change_nothing_but_memory(model: Any, steps: int) -> None:
+def test_announced_steps_affect_the_memory_only(model: Any, steps: int) -> None:
     x = inputs(model, 2, steps)
     reset = torch.rand(2, steps) < 0.2
     y, _ = model.scan(x, reset, model.initial(2))
@@ -78,7 +78,7 @@ def test_an_older_carry_can_be_stepped_again(model: Any) -> None:
     assert torch.equal(again, first)
 
 
-def test_with_autograd_no_carry_is_changed(model: Any) -> None:
+def test_with_autograd_carries_are_never_modified(model: Any) -> None:
     carry = history(model, 2, 9)
     before = clone(carry)
     x = inputs(model, 2, 3)

@@ -1,4 +1,4 @@
-"""What every sequence model promises of its outputs."""
+"""The contract of every sequence model for its outputs."""
 
 from typing import Any
 
@@ -21,6 +21,7 @@ from sequence_members import (
 )
 from torch import Tensor
 
+from tokenworlds.core.protocols import BoundedSequence
 from tokenworlds.core.trees import map_tensors, named_tensors
 
 
@@ -36,7 +37,7 @@ def model(owner: type[Any], request: pytest.FixtureRequest) -> Any:
 
 def test_members_are_found() -> None:
     names = {owner.__name__ for owner in found()}
-    assert {"ConvLSTM", "Mamba2", "Transformer", "PostNormTransformer"} <= names
+    assert {"ConvLSTM", "Mamba2", "Transformer", "PostNormTransformer", "TokenTransformer"} <= names
 
 
 def test_outputs_have_the_stated_width(model: Any) -> None:
@@ -79,7 +80,7 @@ def test_scan_equals_repeated_step_in_single_precision(owner: type[Any]) -> None
 
 
 def gradients(function: Any, model: Any, x: Tensor, reset: Tensor, carry: Any) -> list[Tensor]:
-    """Of the inputs, the parameters and the carry, for outputs and the carry handed on."""
+    """By inputs, parameters and the carry, of a loss on outputs and the new carry."""
     x = x.clone().requires_grad_()
     carry = map_tensors(lambda leaf: leaf.clone().requires_grad_(leaf.is_floating_point()), carry)
     y, after = function(x, reset, carry)
@@ -87,11 +88,11 @@ def gradients(function: Any, model: Any, x: Tensor, reset: Tensor, carry: Any) -
     weight = torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view_as(y)
     loss = (y * weight).sum() + (further * weight[:, 0]).sum()
     leaves = [leaf for _, leaf in named_tensors(carry) if leaf.requires_grad]
-    wanted = [x, *model.parameters(), *leaves]
-    found = torch.autograd.grad(loss, wanted, allow_unused=True)
+    sources = [x, *model.parameters(), *leaves]
+    found = torch.autograd.grad(loss, sources, allow_unused=True)
     return [
         torch.zeros_like(leaf) if grad is None else grad
-        for leaf, grad in zip(wanted, found, strict=True)
+        for leaf, grad in zip(sources, found, strict=True)
     ]
 
 
@@ -141,7 +142,7 @@ def test_outputs_depend_on_the_past(model: Any) -> None:
 
 
 @pytest.mark.parametrize("at", [0, 1, 6, 11])
-def test_a_reset_forgets_everything_before_it(model: Any, at: int) -> None:
+def test_a_reset_clears_the_history_before_it(model: Any, at: int) -> None:
     x = inputs(model, 2, 12)
     reset = no_reset(x)
     reset[:, at] = True
@@ -153,7 +154,7 @@ def test_a_reset_forgets_everything_before_it(model: Any, at: int) -> None:
 
 
 @torch.no_grad()
-def test_what_was_forgotten_leaves_no_trace(model: Any) -> None:
+def test_steps_before_a_reset_have_no_effect_at_all(model: Any) -> None:
     x = inputs(model, 1, 12)
     reset = no_reset(x)
     reset[:, 6] = True
@@ -161,6 +162,27 @@ def test_what_was_forgotten_leaves_no_trace(model: Any) -> None:
     x[:, :6] *= 1e6
     other, _ = model.scan(x, reset, model.initial(1))
     assert torch.equal(other[:, 6:], y[:, 6:])
+
+
+def bounded() -> list[type[Any]]:
+    return [owner for owner in found() if isinstance(build(owner), BoundedSequence)]
+
+
+@pytest.mark.parametrize("owner", bounded(), ids=lambda owner: owner.__name__)
+@torch.no_grad()
+def test_a_bounded_model_extends_as_it_steps_while_there_is_room(owner: type[Any]) -> None:
+    model = build(owner, "long")
+    carry = history(model, 2, 3)
+    x = inputs(model, 2, 4)
+    assert model.room(carry) == model.max_tokens - 3
+    expected, _ = repeat_step(model, x, no_reset(x), clone(carry))
+    y, after = model.extend(x, carry)
+    assert_close(y, expected)
+    assert model.room(after) == model.max_tokens - 7
+
+
+def test_only_the_token_transformer_is_bounded() -> None:
+    assert [owner.__name__ for owner in bounded()] == ["TokenTransformer"]
 
 
 def scan_once(model: Any, x: Tensor, reset: Tensor, carry: Any) -> tuple[Tensor, Any]:

@@ -288,3 +288,21 @@ class HasPrior(Protocol):
 
     tokenizer: nn.Module
     prior: nn.Module
+
+
+@runtime_checkable
+class BoundedSequence(SequenceModel[CarryT], Protocol[CarryT]):
+    """A sequence model with a longest history: it has one position per token."""
+
+    @property
+    def max_tokens(self) -> int: ...
+
+    def room(self, carry: CarryT) -> int:
+        """How many more tokens fit before any row loses its oldest."""
+        ...
+
+    def extend(
+        self, x: Float[Tensor, "B T D"], carry: CarryT
+    ) -> tuple[Float[Tensor, "B T D"], CarryT]:
+        """Several tokens in one pass; more than one must have `room`."""
+        ...
