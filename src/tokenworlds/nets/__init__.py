@@ -1,1 +1,1 @@
-"""Building blocks that know nothing of worlds or agents."""
+"""Building blocks, independent of worlds and behaviours."""

@@ -18,13 +18,11 @@ from tokenworlds.nets.residual import FrameEncoder, halved
 
 @runtime_checkable
 class PixelEncoder(Protocol):
-    """Built from a frame's shape."""
+    """Built from the shape of frames, which it reads in [0, 1]."""
 
     width: int
 
-    def __call__(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
-        """A vector for each frame in [0, 1]."""
-        ...
+    def __call__(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D"]: ...
 
 
 class PoolingEncoder(nn.Module, Component):
@@ -51,7 +49,7 @@ class PoolingEncoder(nn.Module, Component):
 
 
 class ResidualEncoder(nn.Module, Component):
-    """The residual convolutions of Δ-IRIS's tokenizer, with other widths."""
+    """The residual convolutions of Δ-IRIS's tokenizer, narrower."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["ResidualEncoder"]):

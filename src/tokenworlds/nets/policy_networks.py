@@ -1,4 +1,4 @@
-"""Maps and frames to vectors for policies without memory: the networks of SWM and of DQN."""
+"""Networks of policies without memory, on maps and frames: those of SWM and of DQN."""
 
 import math
 from dataclasses import dataclass
@@ -18,35 +18,32 @@ Shape = tuple[int, int, int]
 
 @runtime_checkable
 class PolicyNetwork(Protocol):
-    """Built from the `shape` of what it reads: channels, height, width."""
+    """Built from the `shape` of its input: channels, height, width."""
 
     width: int
 
-    def __call__(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
-        """A vector for each map."""
-        ...
+    def __call__(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D"]: ...
 
 
 class MapNorm(nn.LayerNorm):
-    """A norm over the whole of a map, the channels of whose sites lie side by side."""
+    """A layer norm over whole maps that are channels last in memory, and stay so."""
 
     def forward(self, maps: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
-        """A map that lies in memory as it did."""
         scale, shift = (each.movedim(0, -1).contiguous() for each in (self.weight, self.bias))
-        sites = maps.movedim(1, -1)
-        normed = functional.layer_norm(sites, scale.shape, scale, shift, self.eps)
+        cells = maps.movedim(1, -1)
+        normed = functional.layer_norm(cells, scale.shape, scale, shift, self.eps)
         return normed.movedim(-1, 1)
 
 
 class GridNetwork(nn.Module, Component):
-    """Two convolutions that keep the map, then a linear layer (Smaller World Models).
+    """Two convolutions that keep the size of the map, then a linear layer (Smaller World Models).
 
-    On a map of one site, with a kernel of 1, all layers are linear.
+    On a map of a single cell, with a kernel of 1, all layers are linear.
     """
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["GridNetwork"]):
-        """Choices; the kernel is that of the second convolution, the first has 1."""
+        """The `kernel` of the second convolution; that of the first is 1."""
 
         filters: int = 64
         kernel: int = 5
@@ -55,7 +52,7 @@ class GridNetwork(nn.Module, Component):
     def __init__(self, config: Config, *, shape: Shape) -> None:
         super().__init__()
         if config.kernel % 2 == 0:
-            raise UserError(f"kernel={config.kernel} moves the map: it takes an odd number")
+            raise UserError(f"kernel={config.kernel} must be odd, so that maps keep their size")
         self.width = config.width
         channels, *grid = shape
         filters = config.filters
@@ -67,7 +64,6 @@ class GridNetwork(nn.Module, Component):
         self.output = nn.Sequential(nn.Linear(flat, config.width), nn.LeakyReLU())
 
     def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
-        """A vector for each map."""
         read: Tensor = self.output(rearrange(self.layers(x), "b c h w -> b (c h w)"))
         return read
 
@@ -77,7 +73,7 @@ class FrameNetwork(nn.Module, Component):
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["FrameNetwork"]):
-        """Choices, layer by layer. `orthogonal` weights, with biases of 0, are the habit of PPO."""
+        """One number per layer. `orthogonal` weights with biases of 0 are usual for PPO."""
 
         filters: tuple[int, ...] = (32, 64, 64)
         kernels: tuple[int, ...] = (8, 4, 3)
@@ -89,13 +85,13 @@ class FrameNetwork(nn.Module, Component):
             if not len(self.filters) == len(self.kernels) == len(self.strides):
                 raise UserError(
                     f"filters={self.filters}, kernels={self.kernels} and strides={self.strides} "
-                    "take one number for each layer"
+                    "must have one number for each layer"
                 )
 
     def __init__(self, config: Config, *, shape: Shape) -> None:
         super().__init__()
         self.width = config.width
-        height, width = size_left(config, shape)
+        height, width = output_size(config, shape)
         self.layers = nn.Sequential()
         before = shape[0]
         for layer in zip(config.filters, config.kernels, config.strides, strict=True):
@@ -106,13 +102,12 @@ class FrameNetwork(nn.Module, Component):
             self.apply(make_orthogonal)
 
     def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
-        """A vector for each frame in [0, 1]."""
         read: Tensor = self.output(rearrange(self.layers(x), "b c h w -> b (c h w)"))
         return read
 
 
-def size_left(config: FrameNetwork.Config, shape: Shape) -> tuple[int, int]:
-    """Height and width of the map that convolutions leave of a frame."""
+def output_size(config: FrameNetwork.Config, shape: Shape) -> tuple[int, int]:
+    """Height and width of the map after all convolutions."""
     _, height, width = shape
     for kernel, stride in zip(config.kernels, config.strides, strict=True):
         height, width = (height - kernel) // stride + 1, (width - kernel) // stride + 1
@@ -125,7 +120,7 @@ def size_left(config: FrameNetwork.Config, shape: Shape) -> tuple[int, int]:
 
 
 def make_orthogonal(module: nn.Module) -> None:
-    """Weights that keep lengths through a ReLU, and no biases."""
+    """Orthogonal weights, scaled to keep the norm of activations through a ReLU; biases of 0."""
     if isinstance(module, nn.Conv2d | nn.Linear):
         nn.init.orthogonal_(module.weight, math.sqrt(2.0))
         if module.bias is not None:

@@ -1,1 +1,1 @@
-"""Functions of history behind one contract: scan equals repeated step."""
+"""Sequence models: functions of history, for which `scan` equals repeated `step`."""
