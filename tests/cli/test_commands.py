@@ -167,7 +167,9 @@ def test_agents_lists_all_recipes(capsys: pytest.CaptureFixture[str]) -> None:
     listed = json.loads(capsys.readouterr().out)
     assert {agent["name"] for agent in listed} == set(catalogue.RECIPES)
     for entry in entries():
-        assert entry.about == (catalogue.RECIPES[entry.name].__doc__ or "").partition("\n")[0]
+        assert (
+            entry.about == (catalogue.RECIPES[entry.name].function.__doc__ or "").partition("\n")[0]
+        )
 
 
 def test_envs_shows_missing_extras(
@@ -226,5 +228,5 @@ def test_help_exits_with_code_0(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_closed_pipe_is_not_an_error() -> None:
     words = f"{sys.executable} -m tokenworlds agents | head -n 1"
     done = subprocess.run(words, shell=True, capture_output=True, text=True)
-    assert done.stdout.startswith("IRIS")
+    assert done.stdout.startswith("Δ-IRIS")
     assert done.stderr == ""

@@ -117,7 +117,7 @@ def test_a_wrong_value_is_named_with_what_is_allowed(assignment: str, message: s
         ("wrld.steps=1", "did you mean 'world'?"),
         ("world.sequense.layers=1", "unknown field of world 'sequense': choose from scales, seq"),
         ("world.sequence.layer=1", "did you mean 'layers'?"),
-        ("world.scales.rewards=1", "unknown field of world.scales 'rewards': choose from ending"),
+        ("world.scales.rewards=1", "unknown field of world.scales 'rewards': choose from reward"),
         ("phases.2.batch=1", "unknown field of phases '2': choose from 0, 1"),
         ("world..steps=1", "unknown field of world ''"),
         ("steps.more=1", "steps is a value (1000) and has no field 'more'"),

@@ -1,4 +1,4 @@
-"""The numbers of IRIS and Δ-IRIS, as published with their code: Atari, then Crafter."""
+"""The numbers of IRIS and Δ-IRIS in their released code: Atari, then Crafter."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -45,7 +45,7 @@ IRIS: Mapping[str, Any] = {
     "evaluation.final_episodes": 100,
     "evaluation.temperature": 0.5,
 }
-# What is the same in both of Δ-IRIS's benchmarks.
+# Equal in both of Δ-IRIS's benchmarks.
 DELTA: Mapping[str, Any] = {
     "resolution": 64,
     "world.context": 5,
@@ -82,7 +82,7 @@ DELTA: Mapping[str, Any] = {
     "collection.random_share": 0.01,
     "evaluation.temperature": 1.0,
 }
-# Where they differ: Atari, Crafter.
+# Different: Atari, Crafter.
 DIFFERENT: Mapping[str, tuple[Any, Any]] = {
     "steps": (100_000, 10_000_000),
     "num_envs": (1, 16),

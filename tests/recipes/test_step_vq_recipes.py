@@ -1,4 +1,4 @@
-"""The recipes against the numbers of the paper."""
+"""STEP-VQ, its baseline and DRAMA against the numbers of their papers."""
 
 from typing import Any
 
@@ -9,9 +9,10 @@ from tokenworlds.agent import Agent
 from tokenworlds.core.config import variant
 from tokenworlds.core.description import from_json, to_json
 from tokenworlds.core.types import ActionSpace, FrameShape
-from tokenworlds.recipes.catalogue import RECIPES, SIZES, load
+from tokenworlds.recipes.catalogue import RECIPES, load
 from tokenworlds.training.summary import count, discretisation, parameter_tree
 
+SIZES = ("nano", "small", "paper")
 # Paper, section 3, and the same path at 96x96.
 DISCRETISATION = {
     "step-vq-m": 2_175_616,
@@ -54,7 +55,7 @@ def test_convolutions(name: str, expected: tuple[int, int]) -> None:
 
 
 def test_world_with_dramas_sixteen_heads() -> None:
-    """13,180,867 in all, of which 8,192 are the codebook that no gradient trains."""
+    """13,180,867 in all, of which 8,192 are the codebook, which has no gradient."""
     recipe = load("step-vq-m", "paper").recipe
     changed = variant(recipe, {"world.sequence.heads": 16})
     world: Any = changed.world.build(frame_shape=FrameShape(64, 64), action_space=ActionSpace(6))
@@ -62,7 +63,7 @@ def test_world_with_dramas_sixteen_heads() -> None:
 
 
 def test_dramas_world() -> None:
-    """Its decoder begins with a linear layer, its sequence model with what mixes in the action."""
+    """Its decoder includes the linear layer, its sequence model the mixer of the action."""
     tree = parameter_tree(build("drama"))
     tokenizer = tree["tokenizer"]
     found = {
@@ -83,7 +84,7 @@ def test_dramas_actor_and_critic() -> None:
     assert (count(behaviour.actor), count(behaviour.critic)) == (527_366, 1_444_607)
 
 
-def test_dramas_norms_are_over_the_batch_but_in_nano() -> None:
+def test_drama_has_batch_norm_except_at_nano() -> None:
     def norms(size: str) -> set[type[nn.Module]]:
         modules = list(build("drama", size).tokenizer.modules())
         return {kind for kind in MAP_NORMS for module in modules if isinstance(module, kind)}
@@ -95,13 +96,12 @@ def test_dramas_norms_are_over_the_batch_but_in_nano() -> None:
     ]
 
 
-def test_what_tells_drama_from_the_baseline_is_too_large_for_nano() -> None:
-    """So it learns what `cb-m` learns there, to the bit."""
+def test_drama_equals_the_baseline_at_nano() -> None:
     drama, baseline = (load(name, "nano", "catch").recipe for name in ("drama", "cb-m"))
     assert variant(drama, {"paper": baseline.paper}) == baseline
 
 
-def test_dramas_networks_are_narrow_already_and_get_no_wider() -> None:
+def test_the_smaller_sizes_of_drama_are_smaller() -> None:
     nano, small, paper = (count(build("drama", size)) for size in SIZES)
     assert nano < paper / 4
     assert nano < small < paper / 1.5
@@ -124,14 +124,14 @@ def test_totals_add_up() -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", RECIPES)
-def test_every_recipe_survives_json(name: str, size: str) -> None:
+def test_every_recipe_round_trips_through_json(name: str, size: str) -> None:
     recipe = load(name, size).recipe
     assert from_json(to_json(recipe)) == recipe
 
 
 @pytest.mark.parametrize("name", [name for name in RECIPES if name not in ("ppo", "drama")])
 def test_nano_is_small(name: str) -> None:
-    """`ppo` has no world, and DRAMA's is small already."""
+    """`ppo` has no world, and that of DRAMA is small at `paper`."""
     assert count(build(name, "nano")) < count(build(name)) / 5
 
 
@@ -144,7 +144,7 @@ def test_iris_sizes() -> None:
     assert recipe.learning["world"].length == iris.learning["world"].length
 
 
-def test_short_games_are_judged_by_many_episodes_and_atari_as_in_the_paper() -> None:
+def test_toy_games_are_evaluated_on_many_episodes_and_atari_as_in_the_paper() -> None:
     toy = load("step-vq-m", "nano", "catch").recipe.evaluation
     atari = load("step-vq-m", "nano", "atari:Pong").recipe.evaluation
     assert (toy.final_episodes, atari.final_episodes, atari.every) == (100, 10, 1000)

@@ -1,4 +1,4 @@
-"""Smaller World Models against the numbers of the paper's released code, and its ablations."""
+"""Smaller World Models and its ablations against the numbers of the released code."""
 
 from collections.abc import Mapping
 from functools import reduce
@@ -96,7 +96,7 @@ def test_parameters_are_those_of_the_released_networks(
     assert count(built.behaviour) == 1_294_337 + 513 * actions
 
 
-def test_a_run_of_the_paper_makes_as_many_updates() -> None:
+def test_a_run_makes_as_many_updates_as_the_paper() -> None:
     goal = build_schedule(recipe("swm")).goal
     assert goal.steps == 102_400
     assert goal.updates["behaviour"] == 19_000
@@ -105,7 +105,7 @@ def test_a_run_of_the_paper_makes_as_many_updates() -> None:
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_a_segment_holds_ten_predictions_and_a_dream_four_steps_before_it(name: str) -> None:
+def test_segments_hold_ten_predictions_and_the_context_of_imagination(name: str) -> None:
     found = recipe(name)
     frames = at(found, "world.frames")
     assert found.learning["tokenizer"].length == frames
@@ -125,7 +125,7 @@ ABLATIONS = {
 
 
 @pytest.mark.parametrize(("name", "shape"), ABLATIONS.items())
-def test_the_state_of_each_ablation_is_laid_out_as_in_the_paper(
+def test_the_state_of_each_ablation_has_the_shape_of_the_paper(
     name: str, shape: tuple[int, ...]
 ) -> None:
     assert agent(recipe(name)).world.feature_shape == shape
@@ -136,12 +136,12 @@ def test_every_recipe_is_one_of_these() -> None:
 
 
 @pytest.mark.parametrize("name", [*AGENTS, "ppo"])
-def test_each_can_be_rehearsed_at_nano(name: str) -> None:
+def test_each_passes_the_dry_run_at_nano(name: str) -> None:
     found = recipe(name, "nano", "catch")
     rehearse(agent(found, 3), found, FrameShape(found.resolution, found.resolution, 1))
 
 
-def test_built_in_games_are_judged_at_the_end_of_an_iteration() -> None:
+def test_toy_games_are_evaluated_at_the_end_of_an_iteration() -> None:
     found = recipe("swm", "nano", "catch")
     assert found.evaluation.every == at(found, "schedule.steps")
     assert found.evaluation.temperature == 0.0
@@ -155,14 +155,14 @@ def test_built_in_games_are_judged_at_the_end_of_an_iteration() -> None:
         ({"collection.temperature": 1.5}, "collection.temperature=1"),
     ],
 )
-def test_real_steps_must_be_those_just_played(changes: dict[str, Any], sentence: str) -> None:
+def test_real_experience_must_be_the_latest(changes: dict[str, Any], sentence: str) -> None:
     found = variant(recipe("ppo", "nano", "catch"), changes)
     with pytest.raises(UserError, match=sentence):
         rehearse(agent(found, 3), found, FrameShape(32, 32, 1))
 
 
 @pytest.mark.parametrize("changes", [{}, {"world.encodes_in_training": True}])
-def test_a_rehearsal_changes_nothing(changes: dict[str, Any]) -> None:
+def test_a_dry_run_changes_nothing(changes: dict[str, Any]) -> None:
     found = variant(recipe("swm", "nano", "catch"), changes)
     built = agent(found, 3)
     before = {name: value.clone() for name, value in built.state_dict().items()}
@@ -170,7 +170,7 @@ def test_a_rehearsal_changes_nothing(changes: dict[str, Any]) -> None:
     assert all(torch.equal(before[name], value) for name, value in built.state_dict().items())
 
 
-def test_ppo_plays_whole_windows() -> None:
+def test_ppo_collects_whole_rollouts() -> None:
     for size in ("nano", "paper"):
         found = recipe("ppo", size)
         assert found.steps % (found.num_envs * found.learning["behaviour"].length) == 0

@@ -1,6 +1,7 @@
-"""Which recipes there are, read off the files of this package without importing torch.
+"""The recipes of this package, read from its files without importing torch.
 
-A recipe is a public function without arguments that returns a `Recipe`.
+A recipe is a public function without arguments that returns a `Recipe`. Modules whose names begin
+with an underscore are skipped.
 """
 
 import ast
@@ -11,29 +12,33 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A recipe by its name on the command line, and what its file says of it."""
+    """A recipe: its name on the command line, and the first lines of its docstrings."""
 
     name: str
     about: str
     paper: str
+    module: str
+
+    @property
+    def function(self) -> str:
+        return self.name.replace("-", "_")
 
 
 def entries() -> list[Entry]:
-    """All recipes, file by file, in the order they are written in."""
-    files = sorted(Path(__file__).parent.glob("*.py"))
-    return [entry for file in files for entry in entries_of(ast.parse(file.read_text("utf-8")))]
+    """All recipes, file by file, in the order of definition."""
+    files = sorted(Path(__file__).parent.glob("[!_]*.py"))
+    return [entry for file in files for entry in entries_of(file)]
 
 
-def entries_of(module: ast.Module) -> Iterator[Entry]:
-    """The recipes of one file."""
+def entries_of(file: Path) -> Iterator[Entry]:
+    module = ast.parse(file.read_text("utf-8"))
     for node in module.body:
         if isinstance(node, ast.FunctionDef) and is_recipe(node):
             name = node.name.replace("_", "-")
-            yield Entry(name, first_line(node), first_line(module))
+            yield Entry(name, first_line(node), first_line(module), file.stem)
 
 
 def is_recipe(function: ast.FunctionDef) -> bool:
-    """Whether a function is called without arguments, by anyone, and returns a recipe."""
     given = function.args.posonlyargs + function.args.args + function.args.kwonlyargs
     returns = function.returns
     return (
@@ -45,5 +50,4 @@ def is_recipe(function: ast.FunctionDef) -> bool:
 
 
 def first_line(node: ast.FunctionDef | ast.Module) -> str:
-    """The sentence that a docstring opens with."""
     return (ast.get_docstring(node) or "").partition("\n")[0]

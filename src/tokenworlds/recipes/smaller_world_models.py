@@ -1,6 +1,7 @@
-"""Smaller World Models (Robine et al., 2023), its ablations, and PPO without any model.
+"""Smaller World Models (Robine et al., 2023) and its ablations.
 
-Where paper and released code disagree is settled in docs/agents/smaller_world_models.md.
+Atari 100k. docs/agents/smaller_world_models.md lists where paper, released code and this recipe
+differ.
 """
 
 from tokenworlds.behaviours.ppo import PPO
@@ -13,76 +14,142 @@ from tokenworlds.nets.strided import StridedEncoder
 from tokenworlds.priors.factorised import Factorised
 from tokenworlds.priors.gaussian import Gaussian as GaussianPrior
 from tokenworlds.priors.pixelcnn import PixelCNN
-from tokenworlds.replay.sampling import Latest, Uniform
+from tokenworlds.recipes.blocks import Block, recipe
+from tokenworlds.replay.sampling import Uniform
 from tokenworlds.runs.recipe import Collection, Evaluation, Housekeeping, Learning, Recipe
 from tokenworlds.sequence.convlstm import ConvLSTM
 from tokenworlds.tokenizers.bernoulli_vq import BernoulliVQ
 from tokenworlds.tokenizers.gaussian import Gaussian
-from tokenworlds.training.schedules.epochs import Epochs
 from tokenworlds.training.schedules.iterations import Iterations
 from tokenworlds.worlds.grid import Grid
-from tokenworlds.worlds.real import Real
 
-SITES = Grid.Config(
-    tokenizer=BernoulliVQ.Config(
-        encoder=StridedEncoder.Config(filters=(32, 64, 128, 256), blocks=2),
-        codebook=AveragedCodebook.Config(codes=128, width=32, decay=0.99, smoothing=1e-5),
-    ),
-    sequence=ConvLSTM.Config(channels=128, layers=2, kernel=5),
-    prior=Factorised.Config(shared=True, objective="cross-entropy", unimix=0.0),
-    reward=MapSignReward.Config(channels=32, hidden=512),
-    frames=4,
-    context=4,
-    given=4,
-    draws_reward=True,
-)
-ON_CODES = PPO.Config(
-    horizon=50,
-    discount=0.99,
-    return_lambda=0.95,
-    clip=0.1,
-    value_clip=0.1,
-    epochs=4,
-    minibatch=256,
-    network=GridNetwork.Config(filters=64, kernel=5, width=512),
-)
 ADAM = Optimiser.Config(kind="adam", rate=1e-4, epsilon=1e-8, warm_up=0, clip=None)
-LEARNING = {
-    "tokenizer": Learning(
-        batch=40,
-        length=4,
-        scales={"reconstruction": 1.0, "commitment": 0.25},
-        optimiser=variant(ADAM, {"early_rate": 1e-3, "early_updates": 16_000}),
-    ),
-    "world": Learning(
-        batch=4,
-        length=14,
-        scales={"dynamics": 1.0, "reward": 1.0},
-        # A weight of 1e-6 on the reward and an epsilon of 1e-8 are a weight of 1 and this epsilon.
-        optimiser=variant(
-            ADAM, {"rate": 5e-4, "rates": {"reward": 1e-3}, "epsilons": {"reward": 1e-2}}
-        ),
-    ),
-    "behaviour": Learning(
-        batch=16,
-        length=8,
-        scales={"policy": 1.0, "value": 0.5, "entropy": 0.01},
-        optimiser=variant(ADAM, {"rate": 2.5e-4, "clip": 0.5}),
-    ),
+
+# Many episodes, at the end of an iteration: in the middle of one, the policy does not know the
+# tokens yet that its world has learned.
+TOY: Block = {
+    "evaluation.episodes": 20,
+    "evaluation.final_episodes": 100,
+    "evaluation.temperature": 0.0,
+}
+
+# Half a million parameters, frames of a third of the side, 64 tokens.
+NANO: Block = {
+    "steps": 10_000,
+    "resolution": 32,
+    "num_envs": 16,
+    "world.tokenizer.encoder.filters": (16, 32),
+    "world.tokenizer.encoder.blocks": 1,
+    "world.sequence.channels": 32,
+    "world.sequence.kernel": 3,
+    "world.reward.channels": 8,
+    "world.reward.hidden": 64,
+    "behaviour.horizon": 8,
+    "behaviour.discount": 0.97,
+    "behaviour.minibatch": 128,
+    "learning.tokenizer.optimiser.early_updates": 600,
+    "learning.world.batch": 16,
+    "learning.world.length": 8,
+    "learning.world.optimiser.rate": 2e-3,
+    "learning.world.optimiser.rates": {"reward": 2e-3},
+    "learning.world.optimiser.epsilons": {},
+    "learning.behaviour.batch": 64,
+    "learning.behaviour.optimiser.rate": 5e-4,
+    "schedule.steps": 1_024,
+    "schedule.first_steps": 2_048,
+    "schedule.warm_up_updates": 600,
+    "schedule.epochs": (20, 5),
+    "schedule.sequences": 16,
+    "schedule.length": 8,
+    "schedule.intervals": (3,),
+    "schedule.batches": (20,),
+    "collection.temperature": 1.0,
+    "evaluation.every": 1_024,
+    "evaluation.episodes": 10,
+    "evaluation.final_episodes": 10,
+    "housekeeping.log_every": 128,
+    "housekeeping.save_every": 1_024,
+}
+NANO_VQ: Block = {
+    "world.tokenizer.codebook.codes": 32,
+    "world.tokenizer.codebook.width": 16,
+    "world.tokenizer.codebook.decay": 0.97,
+}
+NANO_POLICY: Block = {
+    "behaviour.network.filters": 32,
+    "behaviour.network.kernel": 3,
+    "behaviour.network.width": 128,
+}
+
+# A few million parameters.
+SMALL: Block = {
+    "world.tokenizer.encoder.filters": (32, 64, 64, 128),
+    "world.tokenizer.encoder.blocks": 1,
+    "world.sequence.channels": 64,
 }
 
 
+@recipe(
+    sizes={
+        "nano": {**NANO, **NANO_VQ, **NANO_POLICY, "learning.world.length": 11},
+        "small": SMALL,
+    },
+    games={"toy": TOY},
+)
 def swm() -> Recipe:
-    """36 VQ codes of the last four grey frames, a convolutional LSTM, PPO in simulation."""
+    """36 VQ tokens of the last four grey frames; convolutional LSTM; PPO in imagination."""
     return Recipe(
         paper="Smaller World Models",
         steps=102_400,
         resolution=96,
         grey=True,
         num_envs=1,
-        world=SITES,
-        behaviour=ON_CODES,
-        learning=LEARNING,
+        world=Grid.Config(
+            tokenizer=BernoulliVQ.Config(
+                encoder=StridedEncoder.Config(filters=(32, 64, 128, 256), blocks=2),
+                codebook=AveragedCodebook.Config(codes=128, width=32, decay=0.99, smoothing=1e-5),
+            ),
+            sequence=ConvLSTM.Config(channels=128, layers=2, kernel=5),
+            prior=Factorised.Config(shared=True, objective="cross-entropy", unimix=0.0),
+            reward=MapSignReward.Config(channels=32, hidden=512),
+            frames=4,
+            context=4,
+            given=4,
+            draws_reward=True,
+        ),
+        behaviour=PPO.Config(
+            horizon=50,
+            discount=0.99,
+            return_lambda=0.95,
+            clip=0.1,
+            value_clip=0.1,
+            epochs=4,
+            minibatch=256,
+            network=GridNetwork.Config(filters=64, kernel=5, width=512),
+        ),
+        learning={
+            "tokenizer": Learning(
+                batch=40,
+                length=4,
+                scales={"reconstruction": 1.0, "commitment": 0.25},
+                optimiser=variant(ADAM, {"early_rate": 1e-3, "early_updates": 16_000}),
+            ),
+            "world": Learning(
+                batch=4,
+                length=14,
+                scales={"dynamics": 1.0, "reward": 1.0},
+                # A reward weight of 1e-6 with an epsilon of 1e-8 equals weight 1 with this epsilon.
+                optimiser=variant(
+                    ADAM, {"rate": 5e-4, "rates": {"reward": 1e-3}, "epsilons": {"reward": 1e-2}}
+                ),
+            ),
+            "behaviour": Learning(
+                batch=16,
+                length=8,
+                scales={"policy": 1.0, "value": 0.5, "entropy": 0.01},
+                optimiser=variant(ADAM, {"rate": 2.5e-4, "clip": 0.5}),
+            ),
+        },
         sampler=Uniform.Config(),
         schedule=Iterations.Config(
             steps=6_400,
@@ -100,6 +167,7 @@ def swm() -> Recipe:
     )
 
 
+@recipe(like=swm, sizes={"nano": {**NANO, **NANO_VQ, **NANO_POLICY}})
 def swm_1frame() -> Recipe:
     """One frame instead of four."""
     changes = {
@@ -111,13 +179,15 @@ def swm_1frame() -> Recipe:
     return variant(swm(), changes)
 
 
+@recipe(like=swm_1frame)
 def swm_1d() -> Recipe:
-    """The ablation: the same codes of one frame in a line of 36."""
+    """Ablation: the tokens of one frame in a line of 36."""
     return variant(swm_1frame(), {"world.layout": "line"})
 
 
+@recipe(like=swm_1frame, sizes={"nano": {**NANO, **NANO_POLICY}})
 def swm_continuous() -> Recipe:
-    """The ablation: a normal variable at each of 36 sites instead of a code."""
+    """Ablation: a normal variable in each of 36 grid cells instead of a token."""
     changes = {
         "world.tokenizer": Gaussian.Config(encoder=StridedEncoder.Config(), width=1),
         "world.prior": GaussianPrior.Config(shared=True),
@@ -126,11 +196,23 @@ def swm_continuous() -> Recipe:
     return variant(swm_1frame(), changes)
 
 
+@recipe(
+    like=swm_continuous,
+    sizes={
+        "nano": {
+            **NANO,
+            **NANO_POLICY,
+            # The map has a single cell.
+            "world.sequence.kernel": 1,
+            "behaviour.network.kernel": 1,
+        }
+    },
+)
 def swm_continuous_1d() -> Recipe:
-    """The ablation: 36 normal variables in one vector, an LSTM and linear layers."""
+    """Ablation: 36 normal variables in one vector, an LSTM and linear layers."""
     changes = {
         "world.layout": "vector",
-        # On a map of one site with a kernel of 1, convolutions are linear layers.
+        # On a map of one cell with a kernel of 1, convolutions are linear layers.
         "world.sequence": ConvLSTM.Config(channels=512, layers=2, kernel=1),
         "world.prior": GaussianPrior.Config(shared=False),
         "behaviour.network": GridNetwork.Config(filters=512, kernel=1, width=512),
@@ -138,14 +220,30 @@ def swm_continuous_1d() -> Recipe:
     return variant(swm_continuous(), changes)
 
 
+@recipe(
+    like=swm_1frame,
+    sizes={
+        "nano": {
+            **NANO,
+            **NANO_VQ,
+            "behaviour.network": FrameNetwork.Config(
+                filters=(16, 32, 32), kernels=(4, 3, 3), strides=(2, 2, 1), width=128
+            ),
+        }
+    },
+)
 def swm_reconstructions() -> Recipe:
-    """The ablation: a policy that looks at reconstructed frames instead of codes."""
+    """Ablation: a policy on reconstructed frames instead of tokens."""
     changes = {"behaviour.looks_at": "frame", "behaviour.network": FrameNetwork.Config()}
     return variant(swm_1frame(), changes)
 
 
+@recipe(
+    like=swm_1frame,
+    sizes={"nano": {**NANO, **NANO_VQ, **NANO_POLICY, "world.prior.channels": 32}},
+)
 def swm_autoregressive() -> Recipe:
-    """The ablation: codes drawn one after the other by a PixelCNN; one cell of the memory."""
+    """Ablation: tokens sampled one by one from a PixelCNN; an LSTM of one cell."""
     changes = {
         "world.prior": PixelCNN.Config(layers=3, objective="cross-entropy", unimix=0.0),
         "world.sequence.layers": 1,
@@ -153,42 +251,7 @@ def swm_autoregressive() -> Recipe:
     return variant(swm_1frame(), changes)
 
 
+@recipe(like=swm_1frame)
 def swm_small_field() -> Recipe:
-    """The ablation: a code knows of no more than its own 16 by 16 pixels."""
+    """Ablation: a token sees only its own 16 by 16 pixels."""
     return variant(swm_1frame(), {"world.tokenizer.encoder.field": "patch"})
-
-
-def ppo() -> Recipe:
-    """No world model: PPO on real frames, the baseline of all."""
-    # The frame of one step more is only judged. What the first three saw is not known for sure, and
-    # they do not count unless an episode opens there.
-    num_envs, length = 8, 128 + 1
-    return Recipe(
-        paper="PPO (Schulman et al., 2017)",
-        # As many whole windows as there are in 100,000: what is learned from was just played.
-        steps=96 * num_envs * length,
-        resolution=84,
-        grey=True,
-        num_envs=num_envs,
-        world=Real.Config(frames=4),
-        behaviour=variant(
-            ON_CODES,
-            {
-                "experience": "real",
-                "sign_rewards": True,
-                "network": FrameNetwork.Config(),
-            },
-        ),
-        learning={
-            "behaviour": Learning(
-                batch=num_envs,
-                length=length,
-                scales={"policy": 1.0, "value": 0.5, "entropy": 0.01},
-                optimiser=variant(ADAM, {"rate": 2.5e-4, "epsilon": 1e-5, "clip": 0.5}),
-            )
-        },
-        sampler=Latest.Config(),
-        schedule=Epochs.Config(steps=num_envs * length, updates={"behaviour": 1}),
-        evaluation=Evaluation(every=10_000, episodes=16, final_episodes=100, temperature=1.0),
-        housekeeping=Housekeeping(log_every=1_000, save_every=5_000),
-    )

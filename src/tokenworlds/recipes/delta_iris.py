@@ -1,0 +1,213 @@
+"""Δ-IRIS (Micheli et al., ICML 2024).
+
+Atari 100k and Crafter. docs/agents/delta_iris.md lists where paper, released code and this recipe
+differ.
+"""
+
+from tokenworlds.behaviours.pixel_actor_critic import PixelActorCritic
+from tokenworlds.core.config import variant
+from tokenworlds.heads.sign_reward import SignReward
+from tokenworlds.heads.two_class_termination import TwoClassTermination
+from tokenworlds.heads.two_hot_reward import TwoHotReward
+from tokenworlds.nets.optimisers import Optimiser
+from tokenworlds.nets.pixel_encoders import ResidualEncoder
+from tokenworlds.nets.residual import FrameEncoder
+from tokenworlds.nets.unit_codebook import UnitCodebook
+from tokenworlds.recipes.blocks import TOY, Block, recipe
+from tokenworlds.replay.sampling import EpisodeCounts
+from tokenworlds.runs.recipe import Collection, Evaluation, Housekeeping, Learning, Recipe
+from tokenworlds.sequence.token_transformer import TokenTransformer
+from tokenworlds.tokenizers.delta import Delta
+from tokenworlds.training.schedules.epochs import Epochs
+from tokenworlds.worlds.delta_iris import DeltaIris
+
+ADAM = Optimiser.Config(kind="adam", rate=1e-4, epsilon=1e-8, warm_up=0, clip=10.0)
+
+CRAFTER: Block = {
+    "steps": 10_000_000,
+    "num_envs": 16,
+    "world.tokenizer.past": FrameEncoder.Config(width=64, latent=8),
+    "world.tokenizer.codebook.revivals": 0,
+    "world.sequence.width": 512,
+    "world.sequence.heads": 8,
+    "world.sequence.positions": 126,
+    "world.image.latent": 8,
+    "world.reward": TwoHotReward.Config(),
+    "world.draws_reward": False,
+    "behaviour.horizon": 15,
+    "behaviour.discount": 0.997,
+    "behaviour.value": "two-hot",
+    "learning.tokenizer.batch": 32,
+    "learning.tokenizer.optimiser.decay": 0.01,
+    "learning.world.batch": 32,
+    "learning.world.length": 21,
+    "learning.world.scales": {"tokens": 1.0, "reward": 1.0, "termination": 1.0},
+    "learning.behaviour.batch": 86,
+    "learning.behaviour.scales.entropy": 0.001,
+    "sampler.exponent": 5.0,
+    "sampler.count_after": 100_000,
+    "schedule.steps": 10_000,
+    "schedule.first_steps": 100_000,
+    "schedule.final_epochs": 9,
+    "schedule.updates": {"tokenizer": 500, "world": 500, "behaviour": 500},
+    "schedule.start_after": {},
+    "schedule.first_updates": {"tokenizer": 5_000, "world": 2_500},
+    "evaluation.every": 500_000,
+    "evaluation.episodes": 64,
+    "evaluation.final_episodes": 256,
+    "housekeeping.log_every": 10_000,
+    "housekeeping.save_every": 50_000,
+}
+
+# A few hundred thousand parameters, and frames of half the side on the same grid of tokens.
+NANO: Block = {
+    "steps": 10_000,
+    "resolution": 32,
+    "num_envs": 16,
+    "world.tokenizer.encoder": FrameEncoder.Config(
+        width=8, latent=16, multipliers=(1, 2, 4, 4), halvings=(True, True, True, False)
+    ),
+    "world.tokenizer.past": FrameEncoder.Config(
+        width=8, latent=16, multipliers=(1, 2, 4), halvings=(True, True, True)
+    ),
+    "world.tokenizer.codebook.codes": 32,
+    "world.tokenizer.codebook.width": 16,
+    # Small batches of few frames: shorter averages, and unused codes are replaced at any time.
+    "world.tokenizer.codebook.decay": 0.9,
+    "world.tokenizer.codebook.usage_decay": 0.9,
+    "world.tokenizer.codebook.revivals": None,
+    "world.sequence.width": 128,
+    "world.sequence.layers": 2,
+    "world.sequence.heads": 4,
+    "world.sequence.positions": 60,  # 10 steps of an I-token, 4 tokens and an action
+    "world.sequence.dropout": 0.0,
+    "world.image": FrameEncoder.Config(
+        width=8, latent=8, multipliers=(1, 2, 4), halvings=(True, True, True)
+    ),
+    "world.context": 1,
+    "behaviour.horizon": 8,
+    "behaviour.discount": 0.985,
+    "behaviour.burn_in": 1,
+    "behaviour.encoder": ResidualEncoder.Config(
+        layers=FrameEncoder.Config(
+            width=8, latent=8, multipliers=(1, 2, 4), halvings=(True, True, True)
+        )
+    ),
+    "behaviour.recurrent": 128,
+    "behaviour.range_decay": 0.99,
+    "behaviour.target_decay": 0.98,
+    "learning.tokenizer.batch": 8,
+    "learning.tokenizer.length": 8,
+    "learning.tokenizer.optimiser.rate": 1e-3,
+    "learning.world.batch": 16,
+    "learning.world.length": 8,
+    "learning.world.optimiser.rate": 1e-3,
+    "learning.behaviour.batch": 32,
+    "learning.behaviour.length": 2,
+    "learning.behaviour.scales.entropy": 1e-2,
+    "learning.behaviour.optimiser.rate": 5e-4,
+    "sampler.count_after": 1_920,
+    "schedule.steps": 480,
+    "schedule.first_steps": 1_920,
+    "schedule.random_first": True,
+    "schedule.final_epochs": 0,
+    "schedule.updates": {"tokenizer": 40, "world": 40, "behaviour": 60},
+    "schedule.start_after": {"tokenizer": 0, "world": 0, "behaviour": 1},
+    "schedule.first_updates": {"tokenizer": 300, "world": 200},
+    "evaluation.every": 1_000,
+    "evaluation.episodes": 10,
+    "evaluation.final_episodes": 10,
+    "housekeeping.log_every": 160,
+    "housekeeping.save_every": 1_000,
+}
+
+# A few million parameters.
+SMALL: Block = {
+    "world.tokenizer.encoder.width": 32,
+    "world.tokenizer.past": FrameEncoder.Config(width=32, latent=8),
+    "world.sequence.width": 256,
+    "world.sequence.layers": 3,
+    "world.sequence.heads": 4,
+    "world.image": FrameEncoder.Config(width=32, latent=4),
+    "behaviour.recurrent": 256,
+    "learning.tokenizer.batch": 8,
+    "learning.world.batch": 16,
+    "learning.behaviour.batch": 32,
+}
+
+
+@recipe(benchmarks={"crafter": CRAFTER}, sizes={"nano": NANO, "small": SMALL}, games={"toy": TOY})
+def delta_iris() -> Recipe:
+    """4 VQ tokens for the change of a frame, beside an image token; CNN-LSTM policy on frames."""
+    return Recipe(
+        paper="Δ-IRIS",
+        steps=100_000,
+        resolution=64,
+        num_envs=1,
+        world=DeltaIris.Config(
+            tokenizer=Delta.Config(
+                encoder=FrameEncoder.Config(width=64, latent=64),
+                past=FrameEncoder.Config(width=32, latent=16),
+                action_channels=4,
+                grid=2,
+                codebook=UnitCodebook.Config(codes=1024, width=64, decay=0.99, revivals=400),
+            ),
+            sequence=TokenTransformer.Config(
+                width=256, layers=3, heads=4, positions=156, dropout=0.0
+            ),
+            image=FrameEncoder.Config(width=32, latent=4),
+            reward=SignReward.Config(),
+            termination=TwoClassTermination.Config(),
+            draws_reward=True,
+            context=5,
+        ),
+        behaviour=PixelActorCritic.Config(
+            horizon=20,
+            discount=0.995,
+            return_lambda=0.95,
+            burn_in=5,
+            encoder=ResidualEncoder.Config(layers=FrameEncoder.Config(width=32, latent=16)),
+            recurrent=512,
+            value="scalar",
+            critic_scale=0.0,
+            target_decay=0.995,
+        ),
+        learning={
+            "tokenizer": Learning(
+                batch=16,
+                length=21,
+                scales={"l1": 0.1, "l2": 1.0, "max_pixel": 0.01, "commitment": 0.02},
+                optimiser=ADAM,
+            ),
+            "world": Learning(
+                batch=64,
+                length=26,
+                scales={"tokens": 0.1, "reward": 1.0, "termination": 0.1},
+                optimiser=variant(ADAM, {"decay": 0.01}),
+            ),
+            "behaviour": Learning(
+                batch=64,
+                length=6,
+                scales={"actor": 1.0, "entropy": 0.002, "critic": 1.0},
+                optimiser=ADAM,
+            ),
+        },
+        sampler=EpisodeCounts.Config(exponent=1.0, count_after=2_000),
+        schedule=Epochs.Config(
+            steps=200,
+            first_steps=2_000,
+            random_first=True,
+            final_epochs=109,
+            updates={"tokenizer": 200, "world": 120, "behaviour": 200},
+            start_after={"tokenizer": 5, "world": 50, "behaviour": 75},
+        ),
+        collection=Collection(temperature=1.0, random_share=0.01),
+        evaluation=Evaluation(every=5_000, episodes=32, final_episodes=100, temperature=1.0),
+        housekeeping=Housekeeping(log_every=200, save_every=1_000),
+    )
+
+
+@recipe(like=delta_iris)
+def delta_iris_no_image_tokens() -> Recipe:
+    """Ablation: only the first frame of a history has an image token."""
+    return variant(delta_iris(), {"world.with_image_tokens": False})

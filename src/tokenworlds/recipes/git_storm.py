@@ -1,0 +1,96 @@
+"""GIT-STORM (Meo et al., 2024): STORM with a masked generative prior.
+
+Atari 100k and DeepMind Control. docs/agents/git_storm.md lists where paper, released code and this
+recipe differ.
+"""
+
+from tokenworlds.core.config import variant
+from tokenworlds.nets.codebook import Codebook
+from tokenworlds.priors.maskgit import MaskGIT
+from tokenworlds.recipes.blocks import Block, recipe
+from tokenworlds.recipes.storm import NANO, NANO_CATEGORICAL, SMALL, SMALL_CATEGORICAL, storm
+from tokenworlds.runs.recipe import Recipe
+from tokenworlds.tokenizers.vq import VQ
+
+NANO_MASKGIT: Block = {
+    "world.prior.embedding": 64,
+    "world.prior.layers": 2,
+    "world.prior.heads": 4,
+    "world.prior.feedforward": 128,
+}
+NANO_VQ: Block = {
+    "steps": 10_000,
+    "world.tokenizer.filters": (16, 32, 32),
+    "world.tokenizer.strides": (2, 2, 2),
+    "world.tokenizer.codebook.codes": 16,
+    "world.tokenizer.codebook.decay": 0.97,
+    "world.tokenizer.codebook.revive_below": 0.5,
+    "learning.world.optimiser.rates": {"tokenizer": 1e-3},
+    "schedule.updates": {"world": 1 / 16, "behaviour": 1 / 8},
+}
+# Positions on the track are finer than grid cells: more updates and a sharper posterior.
+NANO_STEER: Block = {
+    "world.tokenizer.temperature": 8.0,
+    "schedule.updates": {"world": 1 / 8, "behaviour": 1 / 8},
+}
+SMALL_MASKGIT: Block = {"world.prior.embedding": 64}
+SMALL_VQ: Block = {
+    "world.tokenizer.filters": (32, 64, 128),
+    "world.tokenizer.strides": (2, 2, 2),
+}
+
+
+@recipe(
+    like=storm,
+    sizes={
+        "nano": {
+            **NANO,
+            **NANO_CATEGORICAL,
+            **NANO_MASKGIT,
+            # Each token is predicted from its own slice of the state: fewer tokens, wider slices.
+            "world.tokenizer.categoricals": 16,
+        },
+        "small": {**SMALL, **SMALL_CATEGORICAL, **SMALL_MASKGIT},
+    },
+)
+def git_storm() -> Recipe:
+    """STORM with a MaskGIT prior, which samples the tokens of a frame jointly."""
+    prior = MaskGIT.Config(
+        embedding=128,
+        layers=4,
+        heads=8,
+        feedforward=128,
+        draft=1,
+        revise=1,
+        repetitions=1,
+        free_bits=1.0,
+        free_bits_over="batch",
+        unimix=0.01,
+    )
+    return variant(storm(), {"paper": "GIT-STORM", "world.prior": prior})
+
+
+@recipe(like=git_storm)
+def git_storm_mlp_logits() -> Recipe:
+    """Ablation: logits from a layer of their own instead of a dot product."""
+    return variant(git_storm(), {"world.prior.logits": "mlp"})
+
+
+@recipe(
+    like=git_storm,
+    sizes={
+        "nano": {**NANO, **NANO_VQ, **NANO_MASKGIT},
+        "small": {**SMALL, **SMALL_VQ, **SMALL_MASKGIT},
+    },
+    games={"toy:steer nano": NANO_STEER},
+)
+def git_storm_vq() -> Recipe:
+    """Ablation: a grid of VQ tokens instead of categoricals."""
+    tokenizer = VQ.Config(
+        filters=(32, 64, 128),
+        strides=(2, 2, 2),
+        kernel=5,
+        codebook=Codebook.Config(codes=32, width=128, decay=0.99),
+    )
+    changes = {"world.tokenizer": tokenizer, "learning.world.scales.commitment": 0.25}
+    return variant(git_storm(), changes)

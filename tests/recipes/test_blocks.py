@@ -1,0 +1,120 @@
+"""Named blocks of differences: sizes, benchmarks and games of a recipe."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tokenworlds.core.config import variant
+from tokenworlds.core.errors import UserError
+from tokenworlds.envs.catalogue import describe
+from tokenworlds.recipes import listing
+from tokenworlds.recipes.blocks import SizedRecipe, recipe
+from tokenworlds.recipes.catalogue import OWN, RECIPES, load
+from tokenworlds.recipes.ppo import ppo
+from tokenworlds.runs.recipe import Recipe
+
+
+@recipe(
+    benchmarks={"dmc": {"steps": 1, "resolution": 1, "num_envs": 1}},
+    sizes={"1m": {"resolution": 2, "num_envs": 2}, "400m": {"steps": 400}},
+    games={"toy": {"num_envs": 3}, "toy:steer 1m": {"steps": 3}},
+)
+def base() -> Recipe:
+    return variant(ppo(), {"steps": 0, "resolution": 0, "num_envs": 0})
+
+
+@recipe(like=base, sizes={"1m": {"num_envs": 9}}, games={"toy": {}})
+def ablation() -> Recipe:
+    return variant(base(), {"grey": False})
+
+
+def numbers(found: Recipe) -> tuple[int, int, int]:
+    return found.steps, found.resolution, found.num_envs
+
+
+@pytest.mark.parametrize(
+    ("size", "env", "expected"),
+    [
+        ("paper", "", (0, 0, 0)),
+        ("paper", "dmc:walker-walk", (1, 1, 1)),
+        ("1m", "", (0, 2, 2)),
+        ("1m", "dmc:walker-walk", (1, 2, 2)),
+        ("1m", "toy:catch", (0, 2, 3)),
+        ("1m", "toy:steer", (3, 2, 3)),
+        ("400m", "toy:steer", (400, 0, 3)),
+        ("paper", "toy:steer", (0, 0, 3)),
+    ],
+)
+def test_benchmarks_then_the_size_then_games(
+    size: str, env: str, expected: tuple[int, int, int]
+) -> None:
+    assert numbers(base.at(size, env)) == expected
+
+
+def test_an_unknown_size_is_named_with_the_sizes_of_the_recipe() -> None:
+    with pytest.raises(UserError, match="unknown size '40m': choose from 1m, 400m, paper"):
+        base.at("40m")
+
+
+def test_a_recipe_like_another_replaces_blocks_by_name() -> None:
+    assert not ablation.at("paper").grey
+    assert numbers(ablation.at("1m", "toy:steer")) == (3, 0, 9)
+    assert numbers(ablation.at("400m", "dmc:walker-walk")) == (400, 1, 1)
+
+
+@pytest.mark.parametrize("found", RECIPES.values(), ids=RECIPES)
+def test_blocks_are_named_after_environments_and_sizes(found: SizedRecipe) -> None:
+    families = {family.name for family in describe()}
+    for name in (*found.benchmarks, *found.games):
+        env, *sizes = name.split()
+        assert env.partition(":")[0] in families
+        assert set(sizes) <= set(found.size_names)
+
+
+def test_the_recipes_of_the_package_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = '"""A paper.\n\nMore."""\n\ndef my_agent() -> Recipe:\n    """An agent."""\n'
+    (tmp_path / "paper.py").write_text(text + "\n\ndef helper(x: int) -> Recipe: ...\n")
+    (tmp_path / "_hidden.py").write_text(text)
+    (tmp_path / "tables.py").write_text("NANO = {}\n")
+    monkeypatch.setattr(listing, "__file__", str(tmp_path / "listing.py"))
+    assert listing.entries() == [listing.Entry("my-agent", "An agent.", "A paper.", "paper")]
+
+
+OWN_RECIPES = """
+from tokenworlds.core.config import variant
+from tokenworlds.recipes.blocks import recipe
+from tokenworlds.recipes.ppo import ppo
+from tokenworlds.runs.recipe import Recipe
+
+
+def plain() -> Recipe:
+    return variant(ppo(), {"steps": 7})
+
+
+@recipe(sizes={"tiny": {"resolution": 8}}, games={"toy": {"num_envs": 5}})
+def sized() -> Recipe:
+    return variant(ppo(), {"steps": 7})
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "my_agents.py").write_text(OWN_RECIPES)
+    monkeypatch.setitem(sys.modules, "my_agents", sys)
+    return str(tmp_path / "my_agents.py")
+
+
+def test_a_users_recipe_is_taken_as_written(own: str) -> None:
+    found = load(f"{own}:plain", "nano", "catch")
+    assert (found.recipe, found.size) == (variant(ppo(), {"steps": 7}), OWN)
+
+
+def test_a_users_recipe_may_declare_sizes(own: str) -> None:
+    found = load(f"{own}:sized", "tiny", "catch")
+    assert numbers(found.recipe) == (7, 8, 5)
+    assert found.size == "tiny"
+    with pytest.raises(UserError, match="unknown size 'nano': choose from paper, tiny"):
+        load(f"{own}:sized", "nano", "catch")

@@ -1,0 +1,111 @@
+"""Parts from a user's file replace those of a recipe at every size."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tokenworlds.agent import Agent
+from tokenworlds.core.description import from_json, override, to_json
+from tokenworlds.core.errors import UserError
+from tokenworlds.core.types import ActionSpace, FrameShape
+from tokenworlds.recipes.catalogue import load, load_component
+from tokenworlds.training.dry_run import blank_segment, rehearse
+from tokenworlds.training.learner import Learner
+
+OWN_PARTS = '''
+"""A quantiser with none of the fields of the tokenizers in the package."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.types import Codes, Losses
+
+
+class Signs(nn.Module, Component):
+    """The mean brightness of each patch as two logits."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ConfigOf["Signs"]):
+        patch: int = 16
+
+    def __init__(self, config, *, frame_shape):
+        super().__init__()
+        self.patch = config.patch
+        self.side = frame_shape.height // config.patch
+        self.tokens, self.vocabulary = self.side**2, 2
+        self.embed = nn.Linear(1, 2)
+        self.draw = nn.Linear(2, frame_shape.channels)
+
+    def encode(self, frames, context=None):
+        lead = frames.shape[:-3]
+        bright = F.avg_pool2d(frames.flatten(0, -4).mean(1, keepdim=True), self.patch)
+        logits = self.embed(bright.flatten(1)[..., None]).unflatten(0, lead)
+        log_probs = logits.log_softmax(-1)
+        index = log_probs.argmax(-1)
+        probs = log_probs.exp()
+        sample = F.one_hot(index, 2) + probs - probs.detach()
+        return Codes(index, log_probs, sample, sample, probs)
+
+    def look_up(self, index):
+        hard = F.one_hot(index, 2).float()
+        return Codes(index, hard.clamp_min(1e-6).log(), hard, hard, hard)
+
+    def decode(self, codes, context=None):
+        cells = self.draw(codes.vector).unflatten(-2, (self.side, self.side)).movedim(-1, -3)
+        return cells.repeat_interleave(self.patch, -1).repeat_interleave(self.patch, -2)
+
+    def losses(self, frames, codes, mask, context=None):
+        error = (self.decode(codes) - frames).square().sum((-3, -2, -1))
+        return Losses({"own_error": error}, {"own_error": mask}, scales={"own_error": 0.5})
+
+
+class NoPart:
+    pass
+'''
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "my_parts.py").write_text(OWN_PARTS)
+    monkeypatch.setitem(sys.modules, "my_parts", sys)
+    return str(tmp_path / "my_parts.py")
+
+
+@pytest.mark.parametrize("size", ["nano", "small", "paper"])
+def test_a_users_tokenizer_trains_at_every_size(own: str, size: str) -> None:
+    recipe = override(
+        load("step-vq-m", size, "catch").recipe,
+        [f"world.tokenizer={own}:Signs", "learning.world.scales={}"],
+        load_component,
+    )
+    shape = FrameShape(recipe.resolution, recipe.resolution)
+    torch.manual_seed(0)
+    agent = Agent.build(recipe, shape, ActionSpace(3))
+    rehearse(agent, recipe, shape)
+    learner = Learner("world", recipe.learning["world"], agent.parts(None)["world"])
+    segment = blank_segment(agent, shape, batch=2, steps=4)
+    for _ in range(3):
+        metrics = learner.update(segment)
+    assert all(torch.isfinite(value) for value in metrics.values())
+    assert "world/loss/own_error" in metrics
+
+
+def test_a_users_part_round_trips_through_json(own: str) -> None:
+    recipe = override(
+        load("step-vq-m", "nano").recipe,
+        [f"world.tokenizer={own}:Signs", "world.tokenizer.patch=8"],
+        load_component,
+    )
+    assert from_json(to_json(recipe), {"my_parts": sys.modules["my_parts"]}) == recipe
+
+
+@pytest.mark.parametrize("name", ["Sings", "NoPart"])
+def test_an_unknown_part_is_named_with_those_of_the_file(own: str, name: str) -> None:
+    with pytest.raises(UserError, match=f"unknown component in .*my_parts.py '{name}'"):
+        load_component(f"{own}:{name}")
