@@ -13,7 +13,7 @@ from tokenworlds.core.families import import_member, main_component, members
 from tokenworlds.core.protocols import Behaviour
 from tokenworlds.core.trees import named_tensors, restore_tensors, where_rows
 from tokenworlds.core.types import ActionSpace, FrameShape, Segment
-from tokenworlds.nets.codebook import Codebook
+from tokenworlds.nets.codebooks import Codebook
 from tokenworlds.nets.pixel_encoders import PoolingEncoder
 from tokenworlds.nets.policy_networks import GridNetwork
 from tokenworlds.priors.factorised import Factorised

@@ -13,7 +13,7 @@ from tokenworlds.core.protocols import Prior
 from tokenworlds.core.types import Codes
 from tokenworlds.priors.factorised import Factorised
 
-CONTINUOUS = {"Gaussian"}
+CONTINUOUS = {"GaussianPrior"}
 """These foresee numbers, not codes, and have tests of their own."""
 FACTS = {"width": 12, "tokens": 4, "vocabulary": 5}
 SMALL = {"embedding": 16, "layers": 2, "heads": 2, "feedforward": 16, "channels": 8, "kernel": 3}

@@ -12,10 +12,9 @@ from tokenworlds import tokenizers
 from tokenworlds.core.families import components, import_member, module_names
 from tokenworlds.core.protocols import Tokenizer
 from tokenworlds.core.types import ActionSpace, Codes, Context, FrameShape, Latent
-from tokenworlds.nets.averaged_codebook import AveragedCodebook
+from tokenworlds.nets.codebooks import AveragedCodebook, UnitCodebook
 from tokenworlds.nets.residual import FrameEncoder
 from tokenworlds.nets.strided import StridedEncoder
-from tokenworlds.nets.unit_codebook import UnitCodebook
 
 FRAME_SHAPE, ACTIONS = FrameShape(16, 16), ActionSpace(3)
 CONVOLUTIONS = {"filters": (8, 16), "strides": (2, 2), "kernel": 3, "groups": 4}

@@ -7,11 +7,10 @@ import torch
 from tokenworlds import worlds
 from tokenworlds.core.families import import_member, main_component, members
 from tokenworlds.core.types import ActionSpace, FrameShape, Segment
-from tokenworlds.heads.map_sign_reward import MapSignReward
-from tokenworlds.nets.averaged_codebook import AveragedCodebook
+from tokenworlds.heads.reward import MapSignReward
+from tokenworlds.nets.codebooks import AveragedCodebook, UnitCodebook
 from tokenworlds.nets.residual import FrameEncoder
 from tokenworlds.nets.strided import StridedEncoder
-from tokenworlds.nets.unit_codebook import UnitCodebook
 from tokenworlds.priors.factorised import Factorised
 from tokenworlds.sequence.convlstm import ConvLSTM
 from tokenworlds.sequence.token_transformer import TokenTransformer

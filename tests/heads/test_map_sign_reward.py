@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tokenworlds.heads.map_sign_reward import MapSignReward
+from tokenworlds.heads.reward import MapSignReward
 
 
 def make_head() -> MapSignReward:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tokenworlds.nets.averaged_codebook import AveragedCodebook
+from tokenworlds.nets.codebooks import AveragedCodebook
 
 
 def build(**choices: Any) -> AveragedCodebook:

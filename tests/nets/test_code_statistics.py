@@ -2,7 +2,7 @@
 
 import torch
 
-from tokenworlds.nets.code_statistics import code_histogram, usage_metrics
+from tokenworlds.nets.codebooks import code_histogram, usage_metrics
 
 
 def test_codes_are_counted_on_the_steps_that_count() -> None:

@@ -2,7 +2,7 @@
 
 import torch
 
-from tokenworlds.nets.codebook import Codebook
+from tokenworlds.nets.codebooks import Codebook
 
 
 def seeded(**choices: float) -> Codebook:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tokenworlds.nets.continuous_bernoulli import FLOAT_STEP, ContinuousBernoulli, log_normaliser
+from tokenworlds.nets.distributions import FLOAT_STEP, ContinuousBernoulli, log_normaliser
 
 LOGITS = [-100.0, -20.0, -3.0, -0.51, -0.49, -1e-3, 0.0, 1e-6, 0.3, 0.5, 2.0, 15.0, 60.0]
 

@@ -7,12 +7,12 @@ import torch
 
 from tokenworlds.nets.distributions import (
     Bernoulli,
-    Categorical,
+    CategoricalDistribution,
     TwoHot,
-    draw_index,
     kl_categorical,
     mix_uniform,
     mixed_probs,
+    sample_from_probs,
     sample_index,
     symexp,
     symlog,
@@ -32,7 +32,7 @@ def two_hot_at(place: int, share: float, bins: int = 5) -> TwoHot:
     weights = torch.full((bins,), 1e-12)
     weights[place] = 1 - share
     weights[place + 1] += share
-    return TwoHot(weights.log(), low=-2.0, high=2.0)
+    return TwoHot(weights.log(), limit=2.0)
 
 
 def test_two_hot_mean_is_taken_in_symlog() -> None:
@@ -45,7 +45,7 @@ def test_two_hot_loss_weighs_the_neighbours_by_nearness() -> None:
     log_probs = logits - logits.logsumexp(0)
     target = torch.tensor(math.exp(0.25) - 1)  # symlog: 0.25, between the bins at 0 and 1
     expected = -(0.75 * log_probs[2] + 0.25 * log_probs[3])
-    loss = TwoHot(logits, low=-2.0, high=2.0).loss(target)
+    loss = TwoHot(logits, limit=2.0).loss(target)
     assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
@@ -53,7 +53,7 @@ def test_two_hot_loss_weighs_the_neighbours_by_nearness() -> None:
 def test_two_hot_clamps_to_the_outer_bins(target: float, bin_index: int) -> None:
     logits = torch.tensor([0.3, -1.0, 2.0, 0.5, 1.0])
     expected = -(logits - logits.logsumexp(0))[bin_index]
-    loss = TwoHot(logits, low=-2.0, high=2.0).loss(torch.tensor(target))
+    loss = TwoHot(logits, limit=2.0).loss(torch.tensor(target))
     assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
@@ -86,7 +86,9 @@ def test_samples_follow_the_probabilities() -> None:
 def test_draws_follow_the_probabilities_and_what_is_mixed_in() -> None:
     probs = torch.tensor([0.0, 0.5, 0.2, 0.3, 0.0])
     generator = torch.Generator().manual_seed(0)
-    share = torch.bincount(draw_index(probs.expand(40_000, 5), generator), minlength=5) / 40_000
+    share = (
+        torch.bincount(sample_from_probs(probs.expand(40_000, 5), generator), minlength=5) / 40_000
+    )
     torch.testing.assert_close(share, probs, atol=0.01, rtol=0)
     assert not share[probs == 0].any()
     mixed = mixed_probs(probs.log(), 0.5)
@@ -136,9 +138,9 @@ def test_kl_of_two_coins() -> None:
 
 
 def test_categorical_entropy_and_mode() -> None:
-    uniform = Categorical.of(torch.zeros(4))
+    uniform = CategoricalDistribution.of(torch.zeros(4))
     assert uniform.entropy().item() == pytest.approx(math.log(4))
-    assert Categorical.of(torch.tensor([0.0, 3.0, 1.0])).mode.item() == 1
+    assert CategoricalDistribution.of(torch.tensor([0.0, 3.0, 1.0])).mode.item() == 1
 
 
 @pytest.mark.parametrize("probability", [0.01, 0.3, 0.5, 0.99])

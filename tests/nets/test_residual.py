@@ -62,5 +62,5 @@ def test_frames_that_cannot_be_halved_are_named() -> None:
 
 
 def test_levels_need_a_multiplier_and_a_halving_each() -> None:
-    with pytest.raises(ValueError, match="each level takes"):
+    with pytest.raises(ValueError, match="each level needs"):
         FrameEncoder.Config(multipliers=(1, 2), halvings=(True,))

@@ -80,5 +80,5 @@ def test_a_residual_block_that_learnt_nothing_passes_its_map_on() -> None:
 
 
 def test_without_filters_there_is_nothing_to_build() -> None:
-    with pytest.raises(ValueError, match="filters takes a width for each halving"):
+    with pytest.raises(ValueError, match="filters needs a width for each halving"):
         StridedEncoder.Config(filters=())

@@ -3,15 +3,14 @@
 import pytest
 import torch
 
-from tokenworlds.nets.distributions import Categorical
-from tokenworlds.nets.temperature import at_temperature, choose
-from tokenworlds.nets.truncated_normal import TruncatedNormal
+from tokenworlds.nets.distributions import CategoricalDistribution
+from tokenworlds.nets.policies import TruncatedNormal, at_temperature, choose
 
 LOGITS = torch.tensor([[0.0, 1.0, 2.0], [5.0, -5.0, 0.0]])
 
 
-def discrete(unimix: float = 0.0) -> Categorical:
-    return Categorical.of(LOGITS, unimix)
+def discrete(unimix: float = 0.0) -> CategoricalDistribution:
+    return CategoricalDistribution.of(LOGITS, unimix)
 
 
 def continuous(location: float = 0.3, scale: float = 0.5) -> TruncatedNormal:
@@ -71,5 +70,5 @@ def test_without_bounds_all_is_equally_likely(temperature: float) -> None:
 
 @pytest.mark.parametrize("temperature", [-1.0, float("nan")])
 def test_there_is_nothing_colder_than_zero(temperature: float) -> None:
-    with pytest.raises(ValueError, match="no temperature"):
+    with pytest.raises(ValueError, match="must be greater than 0"):
         choose(discrete(), temperature, None)

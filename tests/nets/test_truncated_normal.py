@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tokenworlds.nets.truncated_normal import TruncatedNormal
+from tokenworlds.nets.policies import TruncatedNormal
 
 CASES = [(0.0, 0.3), (0.0, 5.0), (0.9, 0.2), (-0.95, 1.0), (0.5, 0.1)]
 

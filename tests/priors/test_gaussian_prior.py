@@ -7,14 +7,14 @@ from torch.distributions import Normal
 
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import Latent, Losses
-from tokenworlds.priors.gaussian import Gaussian
+from tokenworlds.priors.gaussian import GaussianPrior
 
 MASK = torch.tensor([[True, True, False], [True, False, False]])
 
 
-def make_prior(shared: bool = True) -> Gaussian:
+def make_prior(shared: bool = True) -> GaussianPrior:
     torch.manual_seed(0)
-    return Gaussian.Config(shared=shared).build(width=12, tokens=4, code_width=2)
+    return GaussianPrior.Config(shared=shared).build(width=12, tokens=4, code_width=2)
 
 
 def latent_of(vector: Tensor) -> Latent:
@@ -25,7 +25,7 @@ def random_batch() -> tuple[Tensor, Tensor]:
     return torch.randn(2, 3, 12), torch.randn(2, 3, 4, 2)
 
 
-def losses(prior: Gaussian, feature: Tensor, vector: Tensor) -> Losses:
+def losses(prior: GaussianPrior, feature: Tensor, vector: Tensor) -> Losses:
     return prior.losses(feature, latent_of(vector), MASK)
 
 
@@ -117,4 +117,4 @@ def test_mean_and_spread_of_latents_are_learned() -> None:
 
 def test_a_history_that_cannot_be_shared_out_is_named() -> None:
     with pytest.raises(UserError, match="history of 13 into 4"):
-        Gaussian.Config().build(width=13, tokens=4, code_width=2)
+        GaussianPrior.Config().build(width=13, tokens=4, code_width=2)

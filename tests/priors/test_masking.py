@@ -5,14 +5,14 @@ import math
 import pytest
 import torch
 
-from tokenworlds.priors.masking import hidden_count, hide, partition
+from tokenworlds.priors.maskgit import mask_tokens, masked_count, partition
 
 CPU = torch.device("cpu")
 
 
 def test_the_schedule_hides_as_much_as_the_paper_says() -> None:
     place = torch.linspace(0, 1, 100_001)[:-1]
-    count = hidden_count(place, 32)
+    count = masked_count(place, 32)
     assert count.float().mean().item() == pytest.approx(20.84, abs=0.04)
     everything = 2 / math.pi * math.acos(31 / 32)
     assert (count == 32).float().mean().item() == pytest.approx(everything, abs=1e-3)
@@ -21,14 +21,14 @@ def test_the_schedule_hides_as_much_as_the_paper_says() -> None:
 
 @pytest.mark.parametrize("tokens", [1, 2, 32])
 def test_at_least_one_site_is_hidden_and_at_most_all(tokens: int) -> None:
-    count = hidden_count(torch.tensor([0.0, 0.5, 1.0]), tokens)
+    count = masked_count(torch.tensor([0.0, 0.5, 1.0]), tokens)
     assert count[0] == tokens
     assert count[2] == 1
 
 
 def test_every_row_hides_sites_of_its_own_and_all_sites_alike() -> None:
     torch.manual_seed(0)
-    hidden = hide((40, 500), 8, CPU)
+    hidden = mask_tokens((40, 500), 8, CPU)
     assert hidden.shape == (40, 500, 8)
     share = hidden.float().mean(dim=(0, 1))
     torch.testing.assert_close(share, share.mean().expand(8), atol=0.02, rtol=0)

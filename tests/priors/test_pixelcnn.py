@@ -100,11 +100,11 @@ def test_frames_are_drawn_as_often_as_the_product_over_sites_says() -> None:
 @pytest.mark.parametrize(
     ("choices", "facts", "words"),
     [
-        ({}, {"tokens": 6}, "square of tokens, and 6 are none"),
-        ({}, {"width": 13}, "13 does not come out even"),
+        ({}, {"tokens": 6}, "square grid of tokens, not 6"),
+        ({}, {"width": 13}, "history of 13 into 4 equal slices"),
         ({"layers": 1}, {}, "2 or more"),
         ({"kernel": 4}, {}, "odd"),
-        ({"kernel": 1}, {}, "odd, and 3 or more"),
+        ({"kernel": 1}, {}, "odd and 3 or more"),
     ],
 )
 def test_sizes_that_cannot_be_are_named(

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tokenworlds.heads.sign_reward import SignReward
-from tokenworlds.heads.two_hot_reward import TwoHotReward
+from tokenworlds.heads.reward import ReadoutReward, SignReward
 
 IRIS: Mapping[str, Any] = {
     "num_envs": 1,
@@ -93,7 +92,7 @@ DIFFERENT: Mapping[str, tuple[Any, Any]] = {
     "world.sequence.width": (256, 512),
     "world.sequence.positions": (6 * 26, 6 * 21),
     "world.image.latent": (4, 8),
-    "world.reward": (SignReward.Config(), TwoHotReward.Config(bins=255)),
+    "world.reward": (SignReward.Config(), ReadoutReward.Config(bin_count=255)),
     "world.draws_reward": (True, False),
     "behaviour.horizon": (20, 15),
     "behaviour.discount": (0.995, 0.997),

@@ -11,8 +11,12 @@ from torch import Tensor, nn
 
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import FrameShape
-from tokenworlds.nets.perceptual import Perceptual, load_perceptual, name_in_file
-from tokenworlds.tokenizers.attentive_vq import AttentiveVQ
+from tokenworlds.tokenizers.attentive_vq import (
+    AttentiveVQ,
+    Perceptual,
+    load_perceptual,
+    name_in_file,
+)
 
 SMALL = AttentiveVQ.Config(width=8, levels=3, blocks=1, attention=(8,), codes=16, code_width=8)
 
@@ -72,7 +76,7 @@ def test_each_loss_is_what_its_name_says() -> None:
     codes = tokenizer.encode(frames)
     losses = tokenizer.losses(frames, codes, torch.ones(1, 2, dtype=torch.bool))
     gap = (codes.encoded - tokenizer.codebook.weight[codes.index]).flatten(2).square().mean(-1)
-    drawn = tokenizer._draw(codes.vector)
+    drawn = tokenizer._decode(codes.vector)
     error = (2 * frames - 1 - drawn).flatten(2).abs().mean(-1)
     torch.testing.assert_close(losses.terms["codebook"], gap)
     torch.testing.assert_close(losses.terms["commitment"], gap)
@@ -84,7 +88,7 @@ def test_errors_may_be_squared() -> None:
     tokenizer, frames = small(error="squared"), torch.rand(1, 2, 3, 16, 16)
     codes = tokenizer.encode(frames)
     losses = tokenizer.losses(frames, codes, torch.ones(1, 2, dtype=torch.bool))
-    error = (2 * frames - 1 - tokenizer._draw(codes.vector)).flatten(2).square().mean(-1)
+    error = (2 * frames - 1 - tokenizer._decode(codes.vector)).flatten(2).square().mean(-1)
     torch.testing.assert_close(losses.terms["reconstruction"], error)
 
 
@@ -103,7 +107,7 @@ def test_codes_that_nobody_uses_are_placed_on_the_data_if_asked_for() -> None:
 
 
 def test_without_weights_it_says_what_is_left_out(weights_file: Path) -> None:
-    assert "perceptual loss of IRIS is left out" in small().remark
+    assert "IRIS's perceptual loss is left out" in small().remark
     assert small(perceptual_weights=str(weights_file)).remark == ""
 
 

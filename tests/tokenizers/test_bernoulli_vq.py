@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import FrameShape
-from tokenworlds.nets.averaged_codebook import AveragedCodebook
+from tokenworlds.nets.codebooks import AveragedCodebook
 from tokenworlds.nets.strided import Field, StridedEncoder
 from tokenworlds.tokenizers.bernoulli_vq import BernoulliVQ
 

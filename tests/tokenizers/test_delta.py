@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import ActionSpace, Context, FrameShape
+from tokenworlds.nets.codebooks import UnitCodebook
 from tokenworlds.nets.residual import FrameEncoder
-from tokenworlds.nets.unit_codebook import UnitCodebook
 from tokenworlds.tokenizers.delta import Delta
 
 ATARI = Delta.Config(
@@ -80,7 +80,7 @@ def test_patches_follow_from_the_size_of_frames(size: int, patch: tuple[int, int
     ("size", "choices", "words"),
     [
         (20, {}, "20x20 cannot be halved 3 times"),
-        (24, {}, "grid=2 does not part the map of 3x3"),
+        (24, {}, "grid=2 does not split the map of 3x3"),
         (16, {"past": FrameEncoder.Config(multipliers=(1,), halvings=(True,))}, "past.halvings"),
     ],
 )
@@ -91,9 +91,9 @@ def test_sizes_that_do_not_fit_are_named(size: int, choices: dict[str, Any], wor
 
 def test_without_a_past_frame_there_are_no_codes() -> None:
     delta = small()
-    with pytest.raises(UserError, match="need a past frame"):
+    with pytest.raises(UserError, match="needs a past frame"):
         delta.encode(torch.rand(1, 3, 16, 16))
-    with pytest.raises(UserError, match="need a past frame"):
+    with pytest.raises(UserError, match="needs a past frame"):
         delta.decode(delta.look_up(torch.zeros(1, 4, dtype=torch.long)))
 
 
@@ -132,7 +132,7 @@ def test_each_loss_is_what_its_name_says() -> None:
     context = Context(torch.rand(1, 2, 3, 16, 16), action)
     codes = delta.encode(frames, context)
     losses = delta.losses(frames, codes, torch.ones(1, 2, dtype=torch.bool), context)
-    error = (frames - delta._draw(codes.vector, context)).flatten(2)
+    error = (frames - delta._decode(codes.vector, context)).flatten(2)
     gap = (codes.encoded - delta.codebook.vectors[codes.index]).flatten(2)
     torch.testing.assert_close(losses.terms["l1"], error.abs().mean(-1))
     torch.testing.assert_close(losses.terms["l2"], error.square().mean(-1))

@@ -11,16 +11,16 @@ from torch import Generator, Tensor, nn
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import FrameShape
 from tokenworlds.nets.strided import StridedEncoder
-from tokenworlds.tokenizers.gaussian import Gaussian
+from tokenworlds.tokenizers.gaussian import GaussianTokenizer
 
-SMALL = Gaussian.Config(encoder=StridedEncoder.Config(filters=(8, 16), blocks=1), width=2)
+SMALL = GaussianTokenizer.Config(encoder=StridedEncoder.Config(filters=(8, 16), blocks=1), width=2)
 
 
 def count(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-def small(**choices: Any) -> Gaussian:
+def small(**choices: Any) -> GaussianTokenizer:
     torch.manual_seed(0)
     return dataclasses.replace(SMALL, **choices).build(frame_shape=FrameShape(16, 16, 1))
 
@@ -38,7 +38,7 @@ def every(frames: Tensor) -> Tensor:
 
 
 def test_a_width_of_one_changes_the_layers_at_the_bottleneck_alone() -> None:
-    gaussian = Gaussian.Config().build(frame_shape=FrameShape(96, 96, 1))
+    gaussian = GaussianTokenizer.Config().build(frame_shape=FrameShape(96, 96, 1))
     # Those of 32 channels: 8,192 + 64 in the encoder, 32 * 256 * 9 in the decoder.
     assert count(gaussian.encoder) == 2_010_624 - 8_256 + 2 * 256 + 2
     assert count(gaussian.decoder) == 2_074_593 - 31 * 256 * 9
@@ -84,7 +84,7 @@ def test_without_a_generator_the_global_one_is_drawn_from() -> None:
 
 
 def test_the_mean_is_taken_on_request() -> None:
-    latent = small(draws=False).encode(shades())
+    latent = small(samples=False).encode(shades())
     assert torch.equal(latent.vector, latent.mean)
 
 
@@ -114,12 +114,14 @@ def test_the_draw_lets_gradients_through_to_both_parameters() -> None:
 def test_drawn_vectors_give_the_frames_of_what_they_were_drawn_from() -> None:
     gaussian = small().eval()
     latent = gaussian.encode(shades())
-    assert torch.equal(gaussian.draw(gaussian.vectors(latent.vector)), gaussian.decode(latent))
+    assert torch.equal(
+        gaussian.decode_vectors(gaussian.token_vectors(latent.vector)), gaussian.decode(latent)
+    )
 
 
 def test_looking_sees_the_mean() -> None:
     gaussian = small().eval()
-    assert torch.equal(gaussian.look(shades()), gaussian.encode(shades()).mean)
+    assert torch.equal(gaussian.encode_vectors(shades()), gaussian.encode(shades()).mean)
 
 
 def test_computing_losses_moves_nothing_but_the_statistics_of_norms() -> None:
@@ -133,7 +135,7 @@ def test_computing_losses_moves_nothing_but_the_statistics_of_norms() -> None:
 
 
 def test_padding_counts_in_no_loss() -> None:
-    gaussian, frames = small(draws=False).eval(), torch.rand(2, 3, 1, 16, 16)
+    gaussian, frames = small(samples=False).eval(), torch.rand(2, 3, 1, 16, 16)
     mask = torch.tensor([[True, True, False], [True, False, False]])
     other = torch.where(mask[..., None, None, None], frames, 1 - frames)
     means = [gaussian.losses(seen, gaussian.encode(seen), mask).means() for seen in (frames, other)]
@@ -165,4 +167,4 @@ def test_likelihoods_are_in_full_precision_under_autocast() -> None:
 
 def test_frames_that_do_not_fit_are_named() -> None:
     with pytest.raises(UserError, match="84x84 cannot be halved 4 times"):
-        Gaussian.Config().build(frame_shape=FrameShape(84, 84, 1))
+        GaussianTokenizer.Config().build(frame_shape=FrameShape(84, 84, 1))

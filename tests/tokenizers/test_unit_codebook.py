@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tokenworlds.nets.unit_codebook import UnitCodebook
+from tokenworlds.nets.codebooks import UnitCodebook
 
 
 def codebook(codes: int = 4, width: int = 2, **choices: Any) -> UnitCodebook:

@@ -12,14 +12,14 @@ from torch import Tensor
 
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import ActionSpace, FrameShape, Segment
-from tokenworlds.heads.map_sign_reward import MapSignReward
-from tokenworlds.nets.averaged_codebook import AveragedCodebook
+from tokenworlds.heads.reward import MapSignReward
+from tokenworlds.nets.codebooks import AveragedCodebook
 from tokenworlds.nets.strided import StridedEncoder
 from tokenworlds.priors.factorised import Factorised
-from tokenworlds.priors.gaussian import Gaussian as GaussianPrior
+from tokenworlds.priors.gaussian import GaussianPrior
 from tokenworlds.sequence.convlstm import ConvLSTM
 from tokenworlds.tokenizers.bernoulli_vq import BernoulliVQ
-from tokenworlds.tokenizers.gaussian import Gaussian
+from tokenworlds.tokenizers.gaussian import GaussianTokenizer
 from tokenworlds.tokenizers.vq import VQ
 from tokenworlds.worlds.grid import Grid
 
@@ -34,7 +34,7 @@ SMALL = Grid.Config(
     reward=MapSignReward.Config(channels=4, hidden=8),
 )
 CONTINUOUS = {
-    "tokenizer": Gaussian.Config(encoder=ENCODER, width=2),
+    "tokenizer": GaussianTokenizer.Config(encoder=ENCODER, width=2),
     "prior": GaussianPrior.Config(),
 }
 
@@ -143,7 +143,7 @@ def test_sites_may_lie_otherwise(layout: str, shape: tuple[int, ...]) -> None:
     assert dreamt.feature.shape == (2, *shape)
     assert dreamt.frame.shape == (2, 1, 16, 16)
     # Wherever sites lie, the frame is drawn from the same vectors.
-    assert torch.equal(world.tokenizer.draw(carry.vector), dreamt.frame)
+    assert torch.equal(world.tokenizer.decode_vectors(carry.vector), dreamt.frame)
     assert world.losses(segment()).terms["dynamics"].shape == (2, 8)
 
 

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from tokenworlds.core.types import ActionSpace, FrameShape, Segment
+from tokenworlds.nets.codebooks import UnitCodebook
 from tokenworlds.nets.residual import FrameEncoder
-from tokenworlds.nets.unit_codebook import UnitCodebook
 from tokenworlds.sequence.token_transformer import TokenTransformer
 from tokenworlds.tokenizers.attentive_vq import AttentiveVQ
 from tokenworlds.tokenizers.delta import Delta

@@ -16,7 +16,7 @@ from tokenworlds.core.protocols import View, World
 from tokenworlds.core.types import ActionSpace, Carry, FrameShape, Losses, Segment
 from tokenworlds.nets.blocks import Perceptron, Style, shrink_output
 from tokenworlds.nets.distributions import TwoHot
-from tokenworlds.nets.policies import policy_of, policy_width
+from tokenworlds.nets.policies import Policy, choose, policy_of, policy_width
 from tokenworlds.nets.returns import (
     ReturnRange,
     lambda_return,
@@ -24,7 +24,6 @@ from tokenworlds.nets.returns import (
     slow_copy,
     survival,
 )
-from tokenworlds.nets.temperature import Policy, choose
 
 
 class LatentActorCritic(nn.Module, Component):

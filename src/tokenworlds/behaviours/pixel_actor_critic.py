@@ -13,6 +13,7 @@ from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.protocols import View, World
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import ActionSpace, FrameShape, Losses, Segment, to_frames
+from tokenworlds.nets.distributions import Value, ValueKind, value_of, value_width
 from tokenworlds.nets.pixel_encoders import (
     FrameHistory,
     LSTMState,
@@ -20,7 +21,7 @@ from tokenworlds.nets.pixel_encoders import (
     RecurrentNetwork,
     ResidualEncoder,
 )
-from tokenworlds.nets.policies import policy_of, policy_width
+from tokenworlds.nets.policies import Policy, choose, policy_of, policy_width
 from tokenworlds.nets.returns import (
     ReturnRange,
     lambda_return,
@@ -28,8 +29,6 @@ from tokenworlds.nets.returns import (
     slow_copy,
     survival,
 )
-from tokenworlds.nets.temperature import Policy, choose
-from tokenworlds.nets.values import Value, ValueKind, value_of, value_width
 
 
 @dataclass(frozen=True, slots=True)

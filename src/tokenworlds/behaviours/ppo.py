@@ -16,7 +16,7 @@ from tokenworlds.core.precision import widen
 from tokenworlds.core.protocols import View, World
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import ActionSpace, Carry, FrameShape, Losses, Segment, masked_mean
-from tokenworlds.nets.policies import policy_of, policy_width
+from tokenworlds.nets.policies import Policy, choose, policy_of, policy_width
 from tokenworlds.nets.policy_networks import GridNetwork, PolicyNetwork
 from tokenworlds.nets.returns import (
     clipped_error,
@@ -24,7 +24,6 @@ from tokenworlds.nets.returns import (
     generalised_advantage,
     normalised,
 )
-from tokenworlds.nets.temperature import Policy, choose
 
 
 @dataclass(frozen=True, slots=True)

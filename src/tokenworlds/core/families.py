@@ -49,8 +49,10 @@ def find_member(config: ConfigOf[Any], name: str, place: str) -> type[Component]
 def family_package(owner: type[Component]) -> ModuleType | None:
     """The package of a component that its file is named after; None for any other."""
     package, _, stem = owner.__module__.rpartition(".")
-    is_main = owner.__name__.lower() == stem.replace("_", "")
-    return importlib.import_module(package) if package and is_main else None
+    named = owner.__name__.lower().startswith(stem.replace("_", ""))
+    if not package or not named or main_component(sys.modules[owner.__module__]) is not owner:
+        return None
+    return importlib.import_module(package)
 
 
 def components_beside(owner: type[Component]) -> dict[str, type[Component]]:
@@ -61,8 +63,8 @@ def components_beside(owner: type[Component]) -> dict[str, type[Component]]:
 
 
 def snake_case(name: str) -> str:
-    """`DynamicFrequency` as `dynamic_frequency`."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    """`DynamicFrequency` as `dynamic_frequency`, `MLPReward` as `mlp_reward`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 def import_member(package: ModuleType, name: str) -> ModuleType:

@@ -1,1 +1,1 @@
-"""Features to distributions over rewards and endings."""
+"""Heads: the reward and the termination of a step, predicted from a feature."""

@@ -1,4 +1,4 @@
-"""Whether a step ended the episode."""
+"""Termination heads: whether a step terminated the episode. A time limit is no termination."""
 
 from dataclasses import dataclass
 
@@ -9,15 +9,14 @@ from torch import Tensor, nn
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.nets.blocks import Perceptron, Style
 from tokenworlds.nets.distributions import Bernoulli
+from tokenworlds.nets.readout import Readout
 
 
-class Termination(nn.Module, Component):
-    """A small network that reads the state a step led to."""
+class MLPTermination(nn.Module, Component):
+    """One logit from an MLP with norms, read from the state after the step."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
-    class Config(ConfigOf["Termination"]):
-        """Choices."""
-
+    class Config(ConfigOf["MLPTermination"]):
         hidden: tuple[int, ...] = (256,)
         style: Style = "silu"
 
@@ -26,5 +25,21 @@ class Termination(nn.Module, Component):
         self.network = Perceptron(width, config.hidden, 1, config.style)
 
     def forward(self, feature: Float[Tensor, "*rest D"]) -> Bernoulli:
-        """Of the step before; a time limit is no ending."""
         return Bernoulli(rearrange(self.network(feature), "... 1 -> ..."))
+
+
+class ReadoutTermination(nn.Module, Component):
+    """The difference of two class logits, from one ReLU layer as wide as the feature (IRIS,
+    Δ-IRIS)."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ConfigOf["ReadoutTermination"]):
+        pass
+
+    def __init__(self, config: Config, *, width: int) -> None:
+        super().__init__()
+        self.network = Readout(width, 2)
+
+    def forward(self, feature: Float[Tensor, "*rest D"]) -> Bernoulli:
+        no, yes = self.network(feature).unbind(-1)
+        return Bernoulli(yes - no)

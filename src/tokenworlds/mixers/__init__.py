@@ -1,1 +1,1 @@
-"""Codes and action of a step, brought together into one vector for the sequence model."""
+"""State mixers: the codes and the action of a step as one vector for the sequence model."""

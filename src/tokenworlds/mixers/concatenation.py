@@ -1,4 +1,4 @@
-"""Codes and action side by side through two linear maps (STORM; GIT-STORM, table 11)."""
+"""Codes and action concatenated, then two linear layers (STORM; GIT-STORM, table 11)."""
 
 from dataclasses import dataclass
 
@@ -12,17 +12,17 @@ from tokenworlds.nets.fast.tokens import map_codes, sum_rows
 
 
 class Concatenation(nn.Module, Component):
-    """Linear map, layer norm, ReLU, linear map, layer norm; neither map has a bias."""
+    """Linear, layer norm, ReLU, linear, layer norm; the linear layers have no bias."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Concatenation"]):
-        """No choices."""
+        pass
 
     def __init__(
         self, config: Config, *, tokens: int, vocabulary: int, actions: int, width: int
     ) -> None:
         super().__init__()
-        # One linear map of codes and action together, in two parts.
+        # One linear layer over the concatenation, stored in two parts.
         self.codes = nn.Parameter(torch.empty(tokens * vocabulary, width))
         self.action = nn.Linear(actions, width, bias=False)
         self.hidden_norm = nn.LayerNorm(width, eps=1e-5)
@@ -35,13 +35,11 @@ class Concatenation(nn.Module, Component):
     def forward(
         self, sample: Float[Tensor, "*rest K V"], action: Float[Tensor, "*rest A"]
     ) -> Float[Tensor, "*rest D"]:
-        """From one-hot samples, through which gradients reach the tokenizer."""
         return self._finish(map_codes(sample, self.codes), action)
 
     def look_up(
         self, index: Int[Tensor, "*rest K"], action: Float[Tensor, "*rest A"]
     ) -> Float[Tensor, "*rest D"]:
-        """The same from indices."""
         return self._finish(sum_rows(index, self.codes), action)
 
     def _finish(self, mixed: Tensor, action: Tensor) -> Tensor:

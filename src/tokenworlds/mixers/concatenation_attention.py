@@ -1,6 +1,6 @@
-"""Codes, each beside the action, that look at one another (GIT-STORM, E.4.1).
+"""Each code concatenated with the action, then self-attention over codes (GIT-STORM, E.4.1).
 
-The paper says no more than "concatenation followed by attention"; the shapes are ours.
+The paper only says "concatenation followed by attention"; the shapes are our choice.
 """
 
 from dataclasses import dataclass
@@ -17,12 +17,9 @@ from tokenworlds.nets.fast.tokens import map_each_code, pick_rows
 
 
 class ConcatenationAttention(nn.Module, Component):
-    """Each code of a frame beside the action, self-attention among them, all in one vector.
-
-    A linear map of code and action with weights of its own for each token, layer norm and ReLU
-    make a vector per token; attention over the tokens of the frame is added and normed; a linear
-    map of all tokens together, and a norm, make the vector of the step.
-    """
+    """Per token: a linear layer of code and action with its own weights, layer norm, ReLU. Then
+    self-attention over the tokens with shortcut and norm, and one linear layer with norm over all
+    tokens."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["ConcatenationAttention"]):
@@ -53,24 +50,22 @@ class ConcatenationAttention(nn.Module, Component):
     def forward(
         self, sample: Float[Tensor, "*rest K V"], action: Float[Tensor, "*rest A"]
     ) -> Float[Tensor, "*rest D"]:
-        """From one-hot samples, through which gradients reach the tokenizer."""
         return self._finish(map_each_code(sample, self.codes), action)
 
     def look_up(
         self, index: Int[Tensor, "*rest K"], action: Float[Tensor, "*rest A"]
     ) -> Float[Tensor, "*rest D"]:
-        """The same from indices."""
         return self._finish(pick_rows(index, self.codes), action)
 
     def _finish(self, tokens: Tensor, action: Tensor) -> Tensor:
         joined = tokens + self.action(action).unsqueeze(-2)
         flat, lead = pack([functional.relu(self.token_norm(joined))], "* k d")
-        seen = self.attended_norm(flat + self.attended(self._attend(flat)))
-        mixed = self.norm(self.output(rearrange(seen, "b k d -> b (k d)")))
+        hidden = self.attended_norm(flat + self.attended(self._attend(flat)))
+        mixed = self.norm(self.output(rearrange(hidden, "b k d -> b (k d)")))
         result: Tensor = unpack(mixed, lead, "* d")[0]
         return result
 
     def _attend(self, tokens: Float[Tensor, "B K D"]) -> Float[Tensor, "B K D"]:
         joint = rearrange(self.input(tokens), "b k (n h p) -> n b h k p", n=3, h=self.heads)
-        seen = functional.scaled_dot_product_attention(*joint.unbind())
-        return rearrange(seen, "b h k p -> b k (h p)")
+        attended = functional.scaled_dot_product_attention(*joint.unbind())
+        return rearrange(attended, "b h k p -> b k (h p)")

@@ -1,7 +1,7 @@
-"""An action that looks at the codes of the frame (GIT-STORM, E.4.1).
+"""Cross-attention from the action to the codes of the frame (GIT-STORM, E.4.1).
 
-The paper says no more than "cross attention between state and actions"; its authors' query is the
-action, with two heads. The other shapes are ours.
+The paper only says "cross attention between state and actions"; in its code the query is the
+action, with two heads. The other shapes are our choice.
 """
 
 from dataclasses import dataclass
@@ -18,11 +18,8 @@ from tokenworlds.nets.fast.tokens import map_each_code, pick_rows
 
 
 class CrossAttention(nn.Module, Component):
-    """The action as the query over the frame's codes, then a feed-forward net.
-
-    Codes are embedded with rows of their own for each token, and normed; what the embedded action
-    sees in them is added to it and normed; so is what two linear maps with a ReLU make of that.
-    """
+    """The embedded action attends to the embedded and normalised codes, then a feed-forward network
+    follows; both have a shortcut and a norm. Each token has its own embedding table."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["CrossAttention"]):
@@ -42,7 +39,7 @@ class CrossAttention(nn.Module, Component):
         self.token_norm = nn.LayerNorm(config.size)
         self.action = nn.Linear(actions, width)
         self.query = nn.Linear(width, width, bias=False)
-        self.seen = nn.Linear(config.size, 2 * width, bias=False)
+        self.key_value = nn.Linear(config.size, 2 * width, bias=False)
         self.attended = nn.Linear(width, width, bias=False)
         self.attended_norm = nn.LayerNorm(width)
         self.feedforward = nn.Sequential(
@@ -53,26 +50,24 @@ class CrossAttention(nn.Module, Component):
     def forward(
         self, sample: Float[Tensor, "*rest K V"], action: Float[Tensor, "*rest A"]
     ) -> Float[Tensor, "*rest D"]:
-        """From one-hot samples, through which gradients reach the tokenizer."""
         return self._finish(map_each_code(sample, self.codes), action)
 
     def look_up(
         self, index: Int[Tensor, "*rest K"], action: Float[Tensor, "*rest A"]
     ) -> Float[Tensor, "*rest D"]:
-        """The same from indices."""
         return self._finish(pick_rows(index, self.codes), action)
 
     def _finish(self, tokens: Tensor, action: Tensor) -> Tensor:
         flat, lead = pack([self.token_norm(tokens)], "* k d")
-        asked, _ = pack([self.action(action)], "* d")
-        seen = self.attended_norm(asked + self.attended(self._attend(asked, flat)))
-        result: Tensor = unpack(self.norm(seen + self.feedforward(seen)), lead, "* d")[0]
+        query, _ = pack([self.action(action)], "* d")
+        hidden = self.attended_norm(query + self.attended(self._attend(query, flat)))
+        result: Tensor = unpack(self.norm(hidden + self.feedforward(hidden)), lead, "* d")[0]
         return result
 
     def _attend(
-        self, asked: Float[Tensor, "B D"], tokens: Float[Tensor, "B K size"]
+        self, query: Float[Tensor, "B D"], tokens: Float[Tensor, "B K size"]
     ) -> Float[Tensor, "B D"]:
-        query = rearrange(self.query(asked), "b (h p) -> b h 1 p", h=self.heads)
-        joint = rearrange(self.seen(tokens), "b k (n h p) -> n b h k p", n=2, h=self.heads)
-        seen = functional.scaled_dot_product_attention(query, *joint.unbind())
-        return rearrange(seen, "b h 1 p -> b (h p)")
+        queries = rearrange(self.query(query), "b (h p) -> b h 1 p", h=self.heads)
+        joint = rearrange(self.key_value(tokens), "b k (n h p) -> n b h k p", n=2, h=self.heads)
+        attended = functional.scaled_dot_product_attention(queries, *joint.unbind())
+        return rearrange(attended, "b h 1 p -> b (h p)")

@@ -1,4 +1,4 @@
-"""Codes and action of a step through a single linear map (STEP-VQ; DRAMA)."""
+"""Codes and action through one linear layer (STEP-VQ; DRAMA)."""
 
 from dataclasses import dataclass
 
@@ -13,11 +13,11 @@ from tokenworlds.nets.fast.tokens import map_codes, sum_rows
 
 
 class Projection(nn.Module, Component):
-    """A linear map of the one-hot codes and the action, RMS norm, SiLU."""
+    """A linear layer over one-hot codes and action, RMS norm, SiLU."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Projection"]):
-        """No choices: concatenation is a linear map."""
+        pass
 
     def __init__(
         self, config: Config, *, tokens: int, vocabulary: int, actions: int, width: int
@@ -32,13 +32,11 @@ class Projection(nn.Module, Component):
     def forward(
         self, sample: Float[Tensor, "*rest K V"], action: Float[Tensor, "*rest A"]
     ) -> Float[Tensor, "*rest D"]:
-        """From one-hot samples, through which gradients reach the tokenizer."""
         return self._finish(map_codes(sample, self.codes), action)
 
     def look_up(
         self, index: Int[Tensor, "*rest K"], action: Float[Tensor, "*rest A"]
     ) -> Float[Tensor, "*rest D"]:
-        """The same from indices."""
         return self._finish(sum_rows(index, self.codes), action)
 
     def _finish(self, mixed: Tensor, action: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Embeddings of codes and action left as they are (GIT-STORM, E.4.2: unmixed states)."""
+"""Embeddings of codes and action, concatenated (GIT-STORM, E.4.2: unmixed states)."""
 
 from dataclasses import dataclass
 
@@ -11,14 +11,12 @@ from tokenworlds.nets.fast.tokens import map_codes, sum_rows
 
 
 class Unmixed(nn.Module, Component):
-    """A linear embedding of the codes in one half, one of the action in the other.
-
-    To bring them together is left to the sequence model.
-    """
+    """Linear embeddings of the codes in one half and of the action in the other; combining them is
+    left to the sequence model."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Unmixed"]):
-        """No choices."""
+        pass
 
     def __init__(
         self, config: Config, *, tokens: int, vocabulary: int, actions: int, width: int
@@ -32,11 +30,9 @@ class Unmixed(nn.Module, Component):
     def forward(
         self, sample: Float[Tensor, "*rest K V"], action: Float[Tensor, "*rest A"]
     ) -> Float[Tensor, "*rest D"]:
-        """From one-hot samples, through which gradients reach the tokenizer."""
         return torch.cat([map_codes(sample, self.codes), self.action(action)], -1)
 
     def look_up(
         self, index: Int[Tensor, "*rest K"], action: Float[Tensor, "*rest A"]
     ) -> Float[Tensor, "*rest D"]:
-        """The same from indices."""
         return torch.cat([sum_rows(index, self.codes), self.action(action)], -1)

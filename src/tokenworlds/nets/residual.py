@@ -1,4 +1,5 @@
-"""Residual convolutions, and the frame networks of Δ-IRIS made of them (Micheli et al., 2024)."""
+"""Residual stacks of convolutions: those of Δ-IRIS (Micheli et al., 2024), and those of IRIS with
+attention between the cells of a map (Esser et al., 2021; Micheli et al., 2023)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,25 +16,27 @@ from tokenworlds.core.types import FrameShape
 from tokenworlds.nets.fast.convolution import NormedSiLU, convolve
 
 GROUPS = 32
+EPSILON = 1e-5
+ATTENTIVE_EPSILON = 1e-6
+"""The epsilon of the norms in IRIS's stacks."""
 
 
 def groups_of(channels: int) -> int:
-    """32, or one for each channel of a narrow map."""
+    """32 groups, or one for each channel of a narrow map."""
     groups = min(GROUPS, channels)
     if channels % groups:
-        raise UserError(f"{channels} channels do not part into {groups} groups of equal size")
+        raise UserError(f"{channels} channels cannot be split into {groups} groups of equal size")
     return groups
 
 
-def normed_silu(channels: int, epsilon: float = 1e-5) -> NormedSiLU:
-    """What stands before most convolutions."""
+def normed_silu(channels: int, epsilon: float = EPSILON) -> NormedSiLU:
     return NormedSiLU(groups_of(channels), channels, eps=epsilon)
 
 
 class Residual(nn.Module):
     """Twice norm, SiLU and convolution, beside a shortcut."""
 
-    def __init__(self, before: int, after: int, epsilon: float = 1e-5) -> None:
+    def __init__(self, before: int, after: int, epsilon: float = EPSILON) -> None:
         super().__init__()
         self.layers = nn.Sequential(
             normed_silu(before, epsilon),
@@ -44,16 +47,54 @@ class Residual(nn.Module):
         self.shortcut = nn.Identity() if before == after else nn.Conv2d(before, after, 1)
 
     def forward(self, maps: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D H W"]:
-        """A map of the same size."""
         return cast(Tensor, self.shortcut(maps) + self.layers(maps))
 
 
+class Doubling(nn.Conv2d):
+    """Nearest-neighbour upsampling by 2, then a 3x3 convolution.
+
+    Only four of the nine cells under a kernel differ. Both steps together are therefore one
+    transposed convolution, whose 4x4 kernel holds the sums of weights that meet the same cell.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(channels, channels, 3, padding=1)
+
+    def forward(self, input: Float[Tensor, "B C h w"]) -> Float[Tensor, "B C H W"]:
+        flipped = rearrange(self.weight.flip(-1, -2), "after before h w -> before after h w")
+        summed = sum_neighbours(flipped)
+        return functional.conv_transpose2d(input, summed, self.bias, stride=2, padding=1)
+
+
+def sum_neighbours(weight: Float[Tensor, "D C k k"]) -> Float[Tensor, "D C k1 k1"]:
+    """The sums over all 2x2 windows of the zero-padded kernel."""
+    padded = functional.pad(weight, (1, 1, 1, 1))
+    rows = padded[..., :-1, :] + padded[..., 1:, :]
+    return rows[..., :-1] + rows[..., 1:]
+
+
+def finish(before: int, after: int, epsilon: float = EPSILON) -> Sequence[nn.Module]:
+    """The last layers of a stack."""
+    return normed_silu(before, epsilon), nn.Conv2d(before, after, 3, padding=1)
+
+
+def halved(frame_shape: FrameShape, times: int) -> tuple[int, int]:
+    """Height and width of a frame that is halved this often without remainder."""
+    height, width = frame_shape.height, frame_shape.width
+    if height % 2**times or width % 2**times:
+        raise UserError(
+            f"frames of {height}x{width} cannot be halved {times} times: "
+            f"both sides must be multiples of {2**times}"
+        )
+    return height >> times, width >> times
+
+
 class FrameEncoder(nn.Module, Component):
-    """A residual block for each level, some of which halve the map."""
+    """One residual block per level; some levels halve the map."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["FrameEncoder"]):
-        """Choices. A level has `width` times its multiplier channels; the map has `latent`."""
+        """A level has `width` times its multiplier channels; the output has `latent`."""
 
         width: int = 64
         latent: int = 64
@@ -63,8 +104,8 @@ class FrameEncoder(nn.Module, Component):
         def __post_init__(self) -> None:
             if not self.multipliers or len(self.multipliers) != len(self.halvings):
                 raise ValueError(
-                    f"each level takes a multiplier and a halving, not multipliers "
-                    f"{self.multipliers} with halvings {self.halvings}"
+                    "each level needs a multiplier and a halving, but there are multipliers "
+                    f"{self.multipliers} and halvings {self.halvings}"
                 )
 
         @property
@@ -85,12 +126,11 @@ class FrameEncoder(nn.Module, Component):
         self.layers.extend(finish(before, config.latent))
 
     def forward(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
-        """Frames to a map."""
         return convolve(self.layers, frames)
 
 
 class FrameDecoder(nn.Module):
-    """The mirror of an encoder with these choices, all but the channels at either end."""
+    """The mirror of an encoder with this configuration, except for its inputs and outputs."""
 
     def __init__(self, config: FrameEncoder.Config, *, inputs: int, channels: int) -> None:
         super().__init__()
@@ -104,45 +144,84 @@ class FrameDecoder(nn.Module):
         self.layers.extend(finish(config.width, channels))
 
     def forward(self, maps: Float[Tensor, "B D h w"]) -> Float[Tensor, "B C H W"]:
-        """A map to frames, unbounded."""
+        """Frames without bounds."""
         return convolve(self.layers, maps)
 
 
-def finish(before: int, after: int, epsilon: float = 1e-5) -> Sequence[nn.Module]:
-    """The last layers of a stack."""
-    return normed_silu(before, epsilon), nn.Conv2d(before, after, 3, padding=1)
+class SpatialAttention(nn.Module):
+    """Single-head self-attention over the cells of a map, with a shortcut."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.GroupNorm(groups_of(width), width, eps=ATTENTIVE_EPSILON)
+        self.input = nn.Conv2d(width, 3 * width, 1)
+        self.output = nn.Conv2d(width, width, 1)
+
+    def forward(self, maps: Float[Tensor, "B D H W"]) -> Float[Tensor, "B D H W"]:
+        height = maps.shape[-2]
+        joint = rearrange(self.input(self.norm(maps)), "b (n d) h w -> n b 1 (h w) d", n=3)
+        attended = functional.scaled_dot_product_attention(*joint.unbind(0))
+        attended = rearrange(attended, "b 1 (h w) d -> b d h w", h=height)
+        return maps + cast(Tensor, self.output(attended))
 
 
-class Doubling(nn.Conv2d):
-    """Each site four times, then a convolution with a kernel of 3x3.
+class Halving(nn.Conv2d):
+    """A 3x3 convolution of stride 2 on a map padded at the bottom and right only."""
 
-    Of the nine sites that a kernel covers, only four differ: both steps together are one transposed
-    convolution, whose kernel of 4x4 has the sums of weights that meet the same site.
-    """
+    def __init__(self, width: int) -> None:
+        super().__init__(width, width, 3, stride=2)
 
-    def __init__(self, channels: int) -> None:
-        super().__init__(channels, channels, 3, padding=1)
-
-    def forward(self, input: Float[Tensor, "B C h w"]) -> Float[Tensor, "B C H W"]:
-        """A map of twice the height and width."""
-        flipped = rearrange(self.weight.flip(-1, -2), "after before h w -> before after h w")
-        summed = sum_neighbours(flipped)
-        return functional.conv_transpose2d(input, summed, self.bias, stride=2, padding=1)
+    def forward(self, input: Float[Tensor, "B D H W"]) -> Float[Tensor, "B D h w"]:
+        return super().forward(functional.pad(input, (0, 1, 0, 1)))
 
 
-def sum_neighbours(weight: Float[Tensor, "D C k k"]) -> Float[Tensor, "D C k1 k1"]:
-    """The sums of any four weights that stand together, with nothing around the kernel."""
-    padded = functional.pad(weight, (1, 1, 1, 1))
-    rows = padded[..., :-1, :] + padded[..., 1:, :]
-    return rows[..., :-1] + rows[..., 1:]
+def level(width: int, blocks: int, attends: bool) -> list[nn.Module]:
+    """Residual blocks, each followed by attention if the level attends."""
+    layers: list[nn.Module] = []
+    for _ in range(blocks):
+        layers.append(Residual(width, width, ATTENTIVE_EPSILON))
+        if attends:
+            layers.append(SpatialAttention(width))
+    return layers
 
 
-def halved(frame_shape: FrameShape, times: int) -> tuple[int, int]:
-    """Height and width of a frame after so many halvings, which must leave no rest."""
-    height, width = frame_shape.height, frame_shape.width
-    if height % 2**times or width % 2**times:
-        raise UserError(
-            f"frames of {height}x{width} cannot be halved {times} times: "
-            f"take sides that are multiples of {2**times}"
-        )
-    return height >> times, width >> times
+def middle(width: int) -> list[nn.Module]:
+    """The layers at the smallest map: attention between two residual blocks."""
+    return [*level(width, 1, attends=True), Residual(width, width, ATTENTIVE_EPSILON)]
+
+
+class AttentiveEncoder(nn.Module):
+    """Levels of residual blocks, each at half the resolution of the one before."""
+
+    def __init__(
+        self, channels: int, latent: int, *, width: int, blocks: int, attends: Sequence[bool]
+    ) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv2d(channels, width, 3, padding=1))
+        for number, attending in enumerate(attends):
+            if number > 0:
+                self.layers.append(Halving(width))
+            self.layers.extend(level(width, blocks, attending))
+        self.layers.extend([*middle(width), *finish(width, latent, ATTENTIVE_EPSILON)])
+
+    def forward(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
+        return convolve(self.layers, frames)
+
+
+class AttentiveDecoder(nn.Module):
+    """The mirror of the encoder, with one more block in each level."""
+
+    def __init__(
+        self, channels: int, latent: int, *, width: int, blocks: int, attends: Sequence[bool]
+    ) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv2d(latent, width, 3, padding=1), *middle(width))
+        for number, attending in enumerate(reversed(attends)):
+            if number > 0:
+                self.layers.append(Doubling(width))
+            self.layers.extend(level(width, blocks + 1, attending))
+        self.layers.extend(finish(width, channels, ATTENTIVE_EPSILON))
+
+    def forward(self, maps: Float[Tensor, "B D h w"]) -> Float[Tensor, "B C H W"]:
+        """Frames without bounds."""
+        return convolve(self.layers, maps)

@@ -14,15 +14,15 @@ from tokenworlds.nets.fast.convolution import BatchNormed
 from tokenworlds.nets.fast.map_convolution import MapConvolution
 
 Field = Literal["wide", "patch"]
-"""What a site knows of a frame: `wide`, most of it; `patch`, only the pixels it stands for."""
+"""The receptive field of a grid cell: most of the frame, or only its own pixels."""
 
 
 class StridedEncoder(nn.Module, Component):
-    """Convolutions that halve the map, residual blocks, and a convolution of single sites."""
+    """Convolutions of stride 2, residual blocks, and a 1x1 convolution."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["StridedEncoder"]):
-        """Choices: channels of each halving, and residual blocks after the last."""
+        """`filters`: the channels after each halving; `blocks`: residual blocks after the last."""
 
         filters: tuple[int, ...] = (32, 64, 128, 256)
         blocks: int = 2
@@ -30,20 +30,20 @@ class StridedEncoder(nn.Module, Component):
 
         def __post_init__(self) -> None:
             if not self.filters:
-                raise ValueError("filters takes a width for each halving, at least one")
+                raise ValueError("filters needs a width for each halving, at least one")
 
         @property
         def kernel(self) -> int:
-            """Of the layers that halve or double a map."""
+            """The kernel of layers that halve or double a map."""
             return 4 if self.field == "wide" else 2
 
         @property
         def reach(self) -> int:
-            """The kernel of the layers that keep a map's size."""
+            """The kernel of layers that keep a map's size."""
             return 3 if self.field == "wide" else 1
 
     def __init__(self, config: Config, *, channels: int, latent: int, normed: bool = True) -> None:
-        """`normed`: a batch norm, without which codes' vectors would drift, ends the stack."""
+        """`normed`: end with a batch norm, without which the vectors of a codebook drift."""
         super().__init__()
         self.config = config
         self.layers = nn.Sequential()
@@ -56,12 +56,11 @@ class StridedEncoder(nn.Module, Component):
             self.layers.append(nn.BatchNorm2d(latent))
 
     def forward(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
-        """Frames to a map."""
         return cast(Tensor, self.layers(frames))
 
 
 class StridedDecoder(nn.Module):
-    """The mirror of an encoder with these choices, with biases and without norms."""
+    """The mirror of an encoder with this configuration, with biases and without norms."""
 
     def __init__(self, config: StridedEncoder.Config, *, channels: int, latent: int) -> None:
         super().__init__()
@@ -75,11 +74,13 @@ class StridedDecoder(nn.Module):
         self.layers.pop(-1)
 
     def forward(self, maps: Float[Tensor, "B D h w"]) -> Float[Tensor, "B C H W"]:
-        """A map to frames, unbounded."""
+        """Frames without bounds."""
         return cast(Tensor, self.layers(maps))
 
-    def draw(self, vector: Float[Tensor, "*rest K D"], height: int) -> Float[Tensor, "*rest C H W"]:
-        """The same from the vectors of sites, row after row, in full precision."""
+    def decode(
+        self, vector: Float[Tensor, "*rest K D"], height: int
+    ) -> Float[Tensor, "*rest C H W"]:
+        """Frames from cell vectors in raster order, on a grid of this height, in float32."""
         flat, lead = pack([vector], "* k d")
         maps = rearrange(flat, "b (h w) d -> b d h w", h=height)
         frames: list[Tensor] = unpack(self(maps).float(), lead, "* c h w")
@@ -87,7 +88,7 @@ class StridedDecoder(nn.Module):
 
 
 class ResidualBlock(nn.Module):
-    """A convolution of neighbours, one of single sites, and the map itself."""
+    """A convolution over neighbours and a 1x1 convolution, added to the map."""
 
     def __init__(self, channels: int, reach: int, *, normed: bool) -> None:
         super().__init__()
@@ -97,12 +98,11 @@ class ResidualBlock(nn.Module):
         self.layers = nn.Sequential(near, norms[0], nn.ReLU(inplace=True), single, norms[1])
 
     def forward(self, maps: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
-        """A map of the same size."""
         return cast(Tensor, maps + self.layers(maps))
 
 
 def residual_blocks(config: StridedEncoder.Config, *, normed: bool) -> Iterator[nn.Module]:
-    """Those of the narrowest map, each with its activation."""
+    """The blocks of the smallest map, each with its activation."""
     for _ in range(config.blocks):
         yield ResidualBlock(config.filters[-1], config.reach, normed=normed)
         yield nn.LeakyReLU(inplace=True)

@@ -1,1 +1,1 @@
-"""What the codes of the next frame may be, given a history."""
+"""Priors: the distribution of the next frame's codes given a history."""

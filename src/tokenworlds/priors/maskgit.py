@@ -1,9 +1,10 @@
-"""Codes that are filled in where they are masked, each in sight of the others (GIT-STORM, section
-3.2; MaskGIT; sampled by draft and revise, Lee et al., 2022)."""
+"""MaskGIT: masked tokens predicted from the visible ones and the history (GIT-STORM, section 3.2;
+Chang et al., 2022), sampled by draft and revise (Lee et al., 2022)."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from einops import pack, rearrange, unpack
@@ -15,27 +16,24 @@ from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.precision import widen
 from tokenworlds.core.types import Codes, Losses, masked_mean
-from tokenworlds.nets.distributions import draw_index, mix_uniform, mixed_probs
-from tokenworlds.priors.balance import Balance, Objective, Span, hits, posterior_entropy
-from tokenworlds.priors.bidirectional import Bidirectional
-from tokenworlds.priors.masking import hide, partition
+from tokenworlds.nets.distributions import mix_uniform, mixed_probs, sample_from_probs
+from tokenworlds.priors.balance import BalanceConfig, Span, balance_losses, hits
 
-DEVIATION = 0.02
-"""Of the first embeddings, as published."""
+INITIAL_STD = 0.02
 BLOCK = 2**17
-"""Numbers in a layer's input when a CPU computes it: few enough for what is made of them to stay in
-the cache, and enough to keep it busy."""
+"""The numbers in a layer's input per block on a CPU: few enough for the activations to stay in its
+cache, many enough to keep it busy."""
 
 
 class MaskGIT(nn.Module, Component):
-    """A bidirectional transformer over the codes of one frame, some masked, and its history."""
+    """A bidirectional transformer over the tokens of one frame, some masked, and its history."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
-    class Config(ConfigOf["MaskGIT"]):
-        """Choices. A frame is drawn in `draft` rounds, then `repetitions` times anew in `revise`
-        rounds; a revision in one round makes void what came before it. `conditioning` gives each
-        site its slice of the history, or the whole of it. `weighting` makes the masked sites count
-        as a frame, or (the released code) as they are."""
+    class Config(BalanceConfig, ConfigOf["MaskGIT"]):
+        """A frame is sampled in `draft` rounds, then resampled `repetitions` times in `revise`
+        rounds; a revision in a single round discards everything before it. `conditioning` gives
+        each token its slice of the history, or the whole. `weighting` scales the masked tokens to
+        count as a whole frame, or counts them as they are (the released code)."""
 
         embedding: int = 128
         layers: int = 4
@@ -47,21 +45,17 @@ class MaskGIT(nn.Module, Component):
         revise: int = 1
         repetitions: int = 1
         weighting: Literal["frame", "masked"] = "frame"
-        objective: Objective = "kl"
-        free_bits: float = 1.0
         free_bits_over: Span = "batch"
-        unimix: float = 0.01
 
     def __init__(self, config: Config, *, width: int, tokens: int, vocabulary: int) -> None:
         super().__init__()
-        check(config, width, tokens)
+        check_config(config, width, tokens)
         self.config = config
         self.tokens, self.vocabulary = tokens, vocabulary
-        self.balance = Balance(config.objective, config.free_bits, config.free_bits_over)
         size = config.embedding
         context = width // tokens if config.conditioning == "slices" else width
-        self.table = nn.Parameter(DEVIATION * torch.randn(vocabulary + 1, size))
-        self.positions = nn.Parameter(DEVIATION * torch.randn(tokens, size))
+        self.table = nn.Parameter(INITIAL_STD * torch.randn(vocabulary + 1, size))
+        self.positions = nn.Parameter(INITIAL_STD * torch.randn(tokens, size))
         self.input = nn.Linear(size + context, size)
         self.net = Bidirectional(size, config.layers, config.heads, config.feedforward)
         own = torch.empty(vocabulary, size).uniform_(-(size**-0.5), size**-0.5)
@@ -71,66 +65,60 @@ class MaskGIT(nn.Module, Component):
     def log_probs(
         self, feature: Float[Tensor, "*rest D"], index: Int[Tensor, "*rest K"]
     ) -> Float[Tensor, "*rest K V"]:
-        """The prediction at each site, given the codes; those equal to `vocabulary` are masked."""
+        """The prediction of each token given the others; an index of `vocabulary` is masked."""
         rows, lead = pack([feature], "* d")
-        places = self._places(rearrange(index, "... k -> (...) k"))
-        (logits,) = unpack(self._logits(rows, places), lead, "* k v")
+        embedded = self._embed(rearrange(index, "... k -> (...) k"))
+        (logits,) = unpack(self._logits(rows, embedded), lead, "* k v")
         return mix_uniform(logits, self.config.unimix)
 
-    def _places(self, index: Int[Tensor, "*some K"]) -> Float[Tensor, "*some K embedding"]:
-        """What the net reads of codes and positions: the table is mapped, not what is read of it,
-        for it has fewer rows."""
+    def _embed(self, index: Int[Tensor, "*some K"]) -> Float[Tensor, "*some K embedding"]:
+        """The input layer's share of tokens and positions; the table is mapped before the look-up,
+        because it has fewer rows."""
         to_input = self.input.weight[:, : self.config.embedding]
         mapped = functional.linear(self.table, to_input, self.input.bias)
         return functional.embedding(index, mapped) + self.positions
 
     def _logits(
-        self, feature: Float[Tensor, "N D"], places: Float[Tensor, "N K embedding"]
+        self, feature: Float[Tensor, "N D"], embedded: Float[Tensor, "N K embedding"]
     ) -> Float[Tensor, "N K V"]:
-        sites = self.tokens if self.config.conditioning == "slices" else 1
-        context = rearrange(feature, "n (k d) -> n k d", k=sites)
+        slices = self.tokens if self.config.conditioning == "slices" else 1
+        context = rearrange(feature, "n (k d) -> n k d", k=slices)
         to_input = self.input.weight[:, self.config.embedding :]
-        known = self.net(places + functional.linear(context, to_input))
+        hidden = self.net(embedded + functional.linear(context, to_input))
         readout = self.table[: self.vocabulary] if self.readout is None else self.readout
-        return widen(functional.linear(known, readout, self.bias))
+        return widen(functional.linear(hidden, readout, self.bias))
 
     def losses(
         self, feature: Float[Tensor, "B T D"], codes: Codes, mask: Bool[Tensor, "B T"]
     ) -> Losses:
-        """`dynamics` moves the prediction of masked codes to them, `representation` them to it.
-
-        What is visible is the rest of the same frame, as it is when a frame is drawn.
-        """
-        hidden = hide((*feature.shape[:2],), self.tokens, feature.device)
-        prior = self.log_probs(feature, codes.index.masked_fill(hidden, self.vocabulary))
-        share = hidden / hidden.sum(dim=-1, keepdim=True)
+        """Balanced losses of the masked tokens, given the visible ones of the same frame."""
+        masked = mask_tokens((*feature.shape[:2],), self.tokens, feature.device)
+        prior = self.log_probs(feature, codes.index.masked_fill(masked, self.vocabulary))
+        share = masked / masked.sum(dim=-1, keepdim=True)
         whole = self.config.weighting == "frame"
-        weight = share * self.tokens if whole else hidden.to(prior.dtype)
-        terms = self.balance.terms(prior, codes, mask, weight)
-        metrics = {
-            "code_accuracy": masked_mean((hits(prior, codes) * share).sum(dim=-1), mask),
-            "posterior_entropy": posterior_entropy(codes, mask),
-        }
-        return Losses(terms, dict.fromkeys(terms, mask), metrics)
+        weight = share * self.tokens if whole else masked.to(prior.dtype)
+        accuracy = masked_mean((hits(prior, codes) * share).sum(dim=-1), mask)
+        metrics = {"code_accuracy": accuracy}
+        return balance_losses(self.config, prior, codes, mask, metrics, weight)
 
     @torch.no_grad()
     def sample(
         self, feature: Float[Tensor, "*rest D"], generator: Generator | None
     ) -> Int[Tensor, "*rest K"]:
-        """Draw a frame part by part, each part in sight of the others as they are by then."""
+        """Sample part by part, each given the current tokens of the other parts."""
         rows, lead = pack([feature], "* d")
         index = torch.full((self.tokens,), self.vocabulary, device=feature.device)
         for part in self._rounds(len(rows), generator, feature.device):
             visible = torch.where(part, self.vocabulary, index)
-            index = torch.where(part, self._draw(rows, visible, generator), index)
-        (drawn,) = unpack(index, lead, "* k")
-        return drawn
+            index = torch.where(part, self._sample_all(rows, visible, generator), index)
+        (sampled,) = unpack(index, lead, "* k")
+        return sampled
 
     def _rounds(
         self, rows: int, generator: Generator | None, device: torch.device
     ) -> Iterator[Bool[Tensor, "*some K"]]:
-        """The sites to redraw in each round; what a round of the whole frame would make void is
-        left out."""
+        """The tokens to resample in each round. A round of the whole frame discards all earlier
+        rounds, which are therefore skipped."""
         revisions = [self.config.revise] * self.config.repetitions
         for parts in [1] if 1 in revisions else [self.config.draft, *revisions]:
             if parts == 1:
@@ -138,38 +126,107 @@ class MaskGIT(nn.Module, Component):
             else:
                 yield from partition(rows, self.tokens, parts, generator, device)
 
-    def _draw(
+    def _sample_all(
         self,
         feature: Float[Tensor, "N D"],
         index: Int[Tensor, "*some K"],
         generator: Generator | None,
     ) -> Int[Tensor, "N K"]:
-        """Every site by itself, block by block; where all rows are masked alike, `index` is one."""
+        """Every token independently, block by block; one `index` serves rows with equal masks."""
         rows = max(1, BLOCK // self.positions.numel())
         block = rows if feature.device.type == "cpu" else max(1, len(feature))
-        places = self._places(index).expand(len(feature), -1, -1)
-        blocks = zip(feature.split(block), places.split(block), strict=True)
+        embedded = self._embed(index).expand(len(feature), -1, -1)
+        blocks = zip(feature.split(block), embedded.split(block), strict=True)
         logits = torch.cat([self._logits(*each) for each in blocks])
-        return draw_index(mixed_probs(logits, self.config.unimix), generator)
+        return sample_from_probs(mixed_probs(logits, self.config.unimix), generator)
 
 
-def check(config: MaskGIT.Config, width: int, tokens: int) -> None:
-    """Raise for choices that do not go together, or not with a frame of so many tokens."""
+class Bidirectional(nn.Module):
+    """Pre-norm transformer blocks, then two layers with GELU and norm (the last one is the
+    masked-token head)."""
+
+    def __init__(self, embedding: int, layers: int, heads: int, feedforward: int) -> None:
+        super().__init__()
+        blocks = [BidirectionalBlock(embedding, heads, feedforward) for _ in range(layers)]
+        self.blocks = nn.Sequential(*blocks)
+        self.summary = activated(embedding)
+        self.head = activated(embedding)
+
+    def forward(self, x: Float[Tensor, "N K embedding"]) -> Float[Tensor, "N K embedding"]:
+        return cast(Tensor, self.head(self.summary(self.blocks(x))))
+
+
+class BidirectionalBlock(nn.Module):
+    """Self-attention and a feed-forward network, each with pre-norm and shortcut."""
+
+    def __init__(self, embedding: int, heads: int, feedforward: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.attention_norm = nn.LayerNorm(embedding)
+        self.input = nn.Linear(embedding, 3 * embedding)
+        self.output = nn.Linear(embedding, embedding)
+        self.feedforward_norm = nn.LayerNorm(embedding)
+        self.feedforward = nn.Sequential(
+            nn.Linear(embedding, feedforward), nn.GELU(), nn.Linear(feedforward, embedding)
+        )
+
+    def forward(self, x: Float[Tensor, "N K embedding"]) -> Float[Tensor, "N K embedding"]:
+        x = x + self._attend(self.attention_norm(x))
+        return cast(Tensor, x + self.feedforward(self.feedforward_norm(x)))
+
+    def _attend(self, x: Float[Tensor, "N K embedding"]) -> Float[Tensor, "N K embedding"]:
+        query, key, value = rearrange(
+            self.input(x), "n k (three h p) -> three n h k p", three=3, h=self.heads
+        )
+        attended = functional.scaled_dot_product_attention(query, key, value)
+        return cast(Tensor, self.output(rearrange(attended, "n h k p -> n k (h p)")))
+
+
+def activated(embedding: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(embedding, embedding), nn.GELU(), nn.LayerNorm(embedding))
+
+
+def masked_count(place: Float[Tensor, "*rest"], tokens: int) -> Int[Tensor, "*rest"]:
+    """ceil(K cos(pi u / 2)), at least one and at most all (GIT-STORM, section 3.2)."""
+    return (tokens * torch.cos(place * (math.pi / 2))).ceil().clamp(1, tokens).long()
+
+
+def mask_tokens(
+    rows: tuple[int, ...], tokens: int, device: torch.device
+) -> Bool[Tensor, "*rest K"]:
+    """Random tokens of each row, their number by the cosine schedule.
+
+    Like dropout, this uses torch's global generator, which a run seeds and saves.
+    """
+    count = masked_count(torch.rand(rows, device=device), tokens)
+    rank = torch.rand(*rows, tokens, device=device).argsort(dim=-1)
+    return rank < count.unsqueeze(-1)
+
+
+def partition(
+    rows: int, tokens: int, parts: int, generator: Generator | None, device: torch.device
+) -> Iterator[Bool[Tensor, "N K"]]:
+    """Split the tokens of each row at random into parts whose sizes differ by at most one."""
+    chance = torch.rand(rows, tokens, generator=generator, device=device)
+    part = chance.argsort(dim=-1) * parts // tokens
+    yield from (part == number for number in range(parts))
+
+
+def check_config(config: MaskGIT.Config, width: int, tokens: int) -> None:
     if config.embedding % config.heads:
         raise UserError(
             f"heads={config.heads} of MaskGIT must divide its embedding {config.embedding}"
         )
     if config.conditioning == "slices" and width % tokens:
         raise UserError(
-            f"conditioning='slices' of MaskGIT cuts a history of {width} into {tokens} slices, one "
-            "a token, and they do not come out even; conditioning='whole' takes any width"
+            f"conditioning='slices' of MaskGIT cannot split a history of {width} into {tokens} "
+            "equal slices, one per token; use conditioning='whole'"
         )
-    for name in ("draft", "revise"):
-        rounds = getattr(config, name)
+    for name, rounds in (("draft", config.draft), ("revise", config.revise)):
         if not 1 <= rounds <= tokens:
             raise UserError(
-                f"{name}={rounds} of MaskGIT takes 1 to {tokens} rounds, for a frame has {tokens} "
-                "tokens"
+                f"{name}={rounds} of MaskGIT must be 1 to {tokens} rounds, because a frame has "
+                f"{tokens} tokens"
             )
     if config.repetitions < 0:
-        raise UserError(f"repetitions={config.repetitions} of MaskGIT takes 0 or more")
+        raise UserError(f"repetitions={config.repetitions} of MaskGIT must be 0 or more")

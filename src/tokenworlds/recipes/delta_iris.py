@@ -6,13 +6,12 @@ differ.
 
 from tokenworlds.behaviours.pixel_actor_critic import PixelActorCritic
 from tokenworlds.core.config import variant
-from tokenworlds.heads.sign_reward import SignReward
-from tokenworlds.heads.two_class_termination import TwoClassTermination
-from tokenworlds.heads.two_hot_reward import TwoHotReward
+from tokenworlds.heads.reward import ReadoutReward, SignReward
+from tokenworlds.heads.termination import ReadoutTermination
+from tokenworlds.nets.codebooks import UnitCodebook
 from tokenworlds.nets.optimisers import Optimiser
 from tokenworlds.nets.pixel_encoders import ResidualEncoder
 from tokenworlds.nets.residual import FrameEncoder
-from tokenworlds.nets.unit_codebook import UnitCodebook
 from tokenworlds.recipes.blocks import TOY, Block, recipe
 from tokenworlds.replay.sampling import EpisodeCounts
 from tokenworlds.runs.recipe import Collection, Evaluation, Housekeeping, Learning, Recipe
@@ -32,7 +31,7 @@ CRAFTER: Block = {
     "world.sequence.heads": 8,
     "world.sequence.positions": 126,
     "world.image.latent": 8,
-    "world.reward": TwoHotReward.Config(),
+    "world.reward": ReadoutReward.Config(),
     "world.draws_reward": False,
     "behaviour.horizon": 15,
     "behaviour.discount": 0.997,
@@ -157,7 +156,7 @@ def delta_iris() -> Recipe:
             ),
             image=FrameEncoder.Config(width=32, latent=4),
             reward=SignReward.Config(),
-            termination=TwoClassTermination.Config(),
+            termination=ReadoutTermination.Config(),
             draws_reward=True,
             context=5,
         ),

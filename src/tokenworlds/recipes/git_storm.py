@@ -5,7 +5,7 @@ recipe differ.
 """
 
 from tokenworlds.core.config import variant
-from tokenworlds.nets.codebook import Codebook
+from tokenworlds.nets.codebooks import Codebook
 from tokenworlds.priors.maskgit import MaskGIT
 from tokenworlds.recipes.blocks import Block, recipe
 from tokenworlds.recipes.storm import NANO, NANO_CATEGORICAL, SMALL, SMALL_CATEGORICAL, storm

@@ -5,8 +5,8 @@ Atari 100k. docs/agents/delta_iris.md lists where paper, released code and this 
 
 from tokenworlds.behaviours.pixel_actor_critic import PixelActorCritic
 from tokenworlds.core.config import variant
-from tokenworlds.heads.sign_reward import SignReward
-from tokenworlds.heads.two_class_termination import TwoClassTermination
+from tokenworlds.heads.reward import SignReward
+from tokenworlds.heads.termination import ReadoutTermination
 from tokenworlds.nets.optimisers import Optimiser
 from tokenworlds.nets.pixel_encoders import PoolingEncoder
 from tokenworlds.recipes.blocks import TOY, Block, recipe
@@ -105,7 +105,7 @@ def iris() -> Recipe:
                 width=256, layers=10, heads=4, positions=340, dropout=0.1
             ),
             reward=SignReward.Config(),
-            termination=TwoClassTermination.Config(),
+            termination=ReadoutTermination.Config(),
             draws_reward=True,
             context=0,
         ),

@@ -6,20 +6,20 @@ differ.
 
 from tokenworlds.behaviours.ppo import PPO
 from tokenworlds.core.config import variant
-from tokenworlds.heads.map_sign_reward import MapSignReward
-from tokenworlds.nets.averaged_codebook import AveragedCodebook
+from tokenworlds.heads.reward import MapSignReward
+from tokenworlds.nets.codebooks import AveragedCodebook
 from tokenworlds.nets.optimisers import Optimiser
 from tokenworlds.nets.policy_networks import FrameNetwork, GridNetwork
 from tokenworlds.nets.strided import StridedEncoder
 from tokenworlds.priors.factorised import Factorised
-from tokenworlds.priors.gaussian import Gaussian as GaussianPrior
+from tokenworlds.priors.gaussian import GaussianPrior
 from tokenworlds.priors.pixelcnn import PixelCNN
 from tokenworlds.recipes.blocks import Block, recipe
 from tokenworlds.replay.sampling import Uniform
 from tokenworlds.runs.recipe import Collection, Evaluation, Housekeeping, Learning, Recipe
 from tokenworlds.sequence.convlstm import ConvLSTM
 from tokenworlds.tokenizers.bernoulli_vq import BernoulliVQ
-from tokenworlds.tokenizers.gaussian import Gaussian
+from tokenworlds.tokenizers.gaussian import GaussianTokenizer
 from tokenworlds.training.schedules.iterations import Iterations
 from tokenworlds.worlds.grid import Grid
 
@@ -189,7 +189,7 @@ def swm_1d() -> Recipe:
 def swm_continuous() -> Recipe:
     """Ablation: a normal variable in each of 36 grid cells instead of a token."""
     changes = {
-        "world.tokenizer": Gaussian.Config(encoder=StridedEncoder.Config(), width=1),
+        "world.tokenizer": GaussianTokenizer.Config(encoder=StridedEncoder.Config(), width=1),
         "world.prior": GaussianPrior.Config(shared=True),
         "learning.tokenizer.scales": {"reconstruction": 1.0, "kl": 1.0},
     }

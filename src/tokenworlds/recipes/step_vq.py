@@ -5,7 +5,7 @@ Atari 100k. docs/agents/step_vq.md lists what the paper leaves open and the choi
 
 from tokenworlds.behaviours.latent_actor_critic import LatentActorCritic
 from tokenworlds.core.config import variant
-from tokenworlds.nets.codebook import Codebook
+from tokenworlds.nets.codebooks import Codebook
 from tokenworlds.nets.optimisers import Optimiser
 from tokenworlds.priors.factorised import Factorised
 from tokenworlds.recipes.blocks import TOY, Block, recipe

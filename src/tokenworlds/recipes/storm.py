@@ -4,8 +4,8 @@ Atari 100k. docs/agents/git_storm.md lists where paper, released code and this r
 """
 
 from tokenworlds.behaviours.latent_actor_critic import LatentActorCritic
-from tokenworlds.heads.reward import Reward
-from tokenworlds.heads.termination import Termination
+from tokenworlds.heads.reward import MLPReward
+from tokenworlds.heads.termination import MLPTermination
 from tokenworlds.mixers.concatenation import Concatenation
 from tokenworlds.nets.optimisers import Optimiser
 from tokenworlds.priors.factorised import Factorised
@@ -126,8 +126,8 @@ def storm() -> Recipe:
             ),
             prior=Factorised.Config(free_bits=1.0, free_bits_over="batch", unimix=0.01),
             mixer=Concatenation.Config(),
-            reward=Reward.Config(hidden=(512, 512), bins=255, style="relu"),
-            termination=Termination.Config(hidden=(512, 512), style="relu"),
+            reward=MLPReward.Config(hidden=(512, 512), bin_count=255, style="relu"),
+            termination=MLPTermination.Config(hidden=(512, 512), style="relu"),
             memory=16,
         ),
         behaviour=LatentActorCritic.Config(

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.nets.attention import Attention
 from tokenworlds.nets.fast.attention import Dropout
-from tokenworlds.nets.small_normal import small_normal
+from tokenworlds.nets.readout import small_normal
 from tokenworlds.nets.transformer import (
     PreNormBlock,
     TransformerCarry,

@@ -1,1 +1,1 @@
-"""Frames to discrete codes and back; one family member per file."""
+"""Tokenizers: frames to discrete codes (or Gaussian latents) and back; one member per file."""

@@ -1,4 +1,4 @@
-"""The categorical bottleneck: a frame as several one-hot choices (DreamerV2; STORM)."""
+"""The categorical bottleneck: a frame as several one-hot variables (DreamerV2; STORM)."""
 
 from dataclasses import dataclass
 from math import prod
@@ -20,17 +20,19 @@ from tokenworlds.nets.blocks import (
     finish_map,
     grid_of,
 )
-from tokenworlds.nets.code_statistics import code_histogram, usage_metrics
+from tokenworlds.nets.codebooks import code_histogram, usage_metrics
 from tokenworlds.nets.distributions import mix_uniform, sample_index
 
 
 class Categorical(nn.Module, Component):
-    """The whole map, flattened, becomes the logits of several categoricals."""
+    """A linear layer turns the flattened map into the logits of several categoricals."""
+
+    grid: tuple[int, int] | None = None
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Categorical"]):
-        """Choices. `output="linear"` leaves the decoder's pixels unbounded while it learns
-        (STORM); frames are cut to [0, 1] either way. `groups=0` is batch norm (DRAMA)."""
+        """`output="linear"` leaves pixels unbounded in the loss (STORM); decoded frames are clamped
+        to [0, 1] either way. `groups=0` means batch norm (DRAMA)."""
 
         filters: tuple[int, ...] = (32, 64, 128, 256, 256)
         strides: tuple[int, ...] = (1, 2, 2, 2, 2)
@@ -56,7 +58,7 @@ class Categorical(nn.Module, Component):
         self.decoder = ConvolutionDecoder(frame_shape.channels, *layers)
 
     def encode(self, frames: Float[Tensor, "*rest C H W"], context: Context | None = None) -> Codes:
-        """In training the codes are drawn from the posterior, else they are its likeliest ones."""
+        """Codes are sampled from the posterior in training mode, else they are its mode."""
         flat, lead = pack([frames], "* c h w")
         maps = rearrange(self.encoder(flat), "b d h w -> b (d h w)")
         raw = rearrange(self.posterior(maps), "b (k v) -> b k v", k=self.tokens)
@@ -68,22 +70,20 @@ class Categorical(nn.Module, Component):
         return Codes(index=index, logits=logits, sample=sample, vector=sample, encoded=sample)
 
     def look_up(self, index: Int[Tensor, "*rest K"]) -> Codes:
-        """Certain codes."""
         hard = one_hots(index, self.vocabulary)
         return Codes(index, hard.clamp_min(1e-8).log(), hard, hard, hard)
 
     def decode(self, codes: Codes, context: Context | None = None) -> Float[Tensor, "*rest C H W"]:
-        """Frames in [0, 1]."""
-        return self._draw(codes.vector).clamp(0, 1)
+        return self._decode(codes.vector).clamp(0, 1)
 
-    def _draw(self, vector: Float[Tensor, "*rest K D"]) -> Float[Tensor, "*rest C H W"]:
+    def _decode(self, vector: Float[Tensor, "*rest K D"]) -> Float[Tensor, "*rest C H W"]:
         flat, lead = pack([rearrange(vector, "... k v -> ... (k v)")], "* d")
         _, height, width = self.map_shape
         maps = rearrange(self.expand(flat), "b (d h w) -> b d h w", h=height, w=width)
-        drawn = widen(self.decoder(self.norm(maps)))
+        pixels = widen(self.decoder(self.norm(maps)))
         if self.config.output == "sigmoid":
-            drawn = torch.sigmoid(drawn)
-        frames: list[Tensor] = unpack(drawn, lead, "* c h w")
+            pixels = torch.sigmoid(pixels)
+        frames: list[Tensor] = unpack(pixels, lead, "* c h w")
         return frames[0]
 
     def losses(
@@ -94,6 +94,7 @@ class Categorical(nn.Module, Component):
         context: Context | None = None,
     ) -> Losses:
         """Squared error, summed over pixels."""
-        error = (self._draw(codes.vector) - frames).square().sum(dim=(-3, -2, -1))
-        histogram = code_histogram(codes.index, mask, self.vocabulary)
-        return Losses({"reconstruction": error}, {"reconstruction": mask}, usage_metrics(histogram))
+        error = (self._decode(codes.vector) - frames).square().sum(dim=(-3, -2, -1))
+        metrics = usage_metrics(code_histogram(codes.index, mask, self.vocabulary))
+        scales = {"reconstruction": 1.0}
+        return Losses({"reconstruction": error}, {"reconstruction": mask}, metrics, scales=scales)

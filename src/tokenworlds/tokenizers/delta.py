@@ -1,4 +1,4 @@
-"""Codes for what changes from one frame to the next (Δ-IRIS: Micheli et al., 2024, section 2.1)."""
+"""Codes of the change from one frame to the next (Δ-IRIS: Micheli et al., 2024, section 2.1)."""
 
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,35 +13,39 @@ from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.precision import full_precision
 from tokenworlds.core.types import ActionSpace, Codes, Context, FrameShape, Losses
-from tokenworlds.nets.code_statistics import code_histogram, usage_metrics
+from tokenworlds.nets.codebooks import (
+    UnitCodebook,
+    certain,
+    code_histogram,
+    straight_through,
+    usage_metrics,
+)
+from tokenworlds.nets.readout import INITIAL_STD, small_normal
 from tokenworlds.nets.residual import FrameDecoder, FrameEncoder, halved
-from tokenworlds.nets.straight_through import certain, straight_through
-from tokenworlds.nets.unit_codebook import UnitCodebook
 
-INITIAL_SCALE = 0.02
+SCALES = {"l1": 0.1, "l2": 1.0, "max_pixel": 0.01, "commitment": 0.02}
 
 
 class ActionPlanes(nn.Module):
-    """An action as channels of a map: linear without a bias, so an embedding of a one-hot."""
+    """Channels of a map as a linear function of the action, without bias."""
 
     def __init__(self, actions: int, channels: int, size: tuple[int, int]) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.randn(actions, channels, *size) * INITIAL_SCALE)
+        self.weight = nn.Parameter(torch.randn(actions, channels, *size) * INITIAL_STD)
 
     def forward(self, action: Float[Tensor, "B A"]) -> Float[Tensor, "B C H W"]:
-        """The channels."""
         channels, height, _ = self.weight.shape[1:]
         rows = rearrange(self.weight, "a c h w -> a (c h w)")
         return rearrange(action @ rows, "b (c h w) -> b c h w", c=channels, h=height)
 
 
 class Delta(nn.Module, Component):
-    """A code for each patch of a map made from the past frame, the action and the frame."""
+    """One code per patch of a map encoded from the past frame, the action and the frame."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Delta"]):
-        """Choices, the paper's for Crafter. `encoder` is mirrored by the decoder, `past` shows it
-        the past frame; there are `grid` x `grid` codes."""
+        """The defaults are the paper's for Crafter. The decoder mirrors `encoder`; `past` encodes
+        the past frame for it. There are `grid` x `grid` codes."""
 
         encoder: FrameEncoder.Config = field(default_factory=FrameEncoder.Config)
         past: FrameEncoder.Config = field(default_factory=lambda: FrameEncoder.Config(latent=8))
@@ -55,6 +59,7 @@ class Delta(nn.Module, Component):
         super().__init__()
         self.config = config
         self.size, self.patch = map_and_patch(config, frame_shape)
+        self.grid = (config.grid, config.grid)
         self.tokens, self.vocabulary = config.grid**2, config.codebook.codes
         encoder, channels, actions = config.encoder, frame_shape.channels, action_space.size
         whole, codes = (frame_shape.height, frame_shape.width), config.codebook.width
@@ -62,20 +67,20 @@ class Delta(nn.Module, Component):
         inputs = config.past.latent + config.action_channels + encoder.latent
         self.encoder_action = ActionPlanes(actions, 1, whole)
         self.encoder = encoder.build(channels=2 * channels + 1)
-        self.project = initialise(nn.Linear(patch, codes))
+        self.project = small_normal(nn.Linear(patch, codes))
         self.codebook = config.codebook.build()
-        self.expand = initialise(nn.Linear(codes, patch))
+        self.expand = small_normal(nn.Linear(codes, patch))
         self.past = config.past.build(channels=channels)
         self.decoder_action = ActionPlanes(actions, config.action_channels, self.size)
         self.decoder = FrameDecoder(encoder, inputs=inputs, channels=channels)
 
     def encode(self, frames: Float[Tensor, "*rest C H W"], context: Context | None = None) -> Codes:
-        """The most similar code of each patch; the posterior is the similarities' softmax."""
+        """The most similar code of each patch; the posterior is softmax(similarity)."""
         flat, lead = pack([frames], "* c h w")
         past, action = flatten(context)
         maps = self.encoder(torch.cat([past, self.encoder_action(action), flat], dim=1))
         (patches,) = unpack(self._patches(maps), lead, "* k d")
-        # In few digits near ties would be told apart differently in training and dreams.
+        # In low precision, near ties would resolve differently in training and in imagination.
         with full_precision(frames):
             return self._quantise(patches.to(self.project.weight.dtype))
 
@@ -92,14 +97,12 @@ class Delta(nn.Module, Component):
         return straight_through(index, logits, encoded, self.codebook.look_up(index))
 
     def look_up(self, index: Int[Tensor, "*rest K"]) -> Codes:
-        """Certain codes."""
         return certain(index, self.codebook.look_up(index), self.vocabulary)
 
     def decode(self, codes: Codes, context: Context | None = None) -> Float[Tensor, "*rest C H W"]:
-        """Frames in [0, 1]."""
-        return self._draw(codes.vector, context).clamp(0, 1)
+        return self._decode(codes.vector, context).clamp(0, 1)
 
-    def _draw(
+    def _decode(
         self, vector: Float[Tensor, "*rest K D"], context: Context | None
     ) -> Float[Tensor, "*rest C H W"]:
         flat, lead = pack([vector], "* k d")
@@ -109,7 +112,7 @@ class Delta(nn.Module, Component):
         return frames[0].to(vector.dtype)
 
     def _change(self, vector: Float[Tensor, "B K D"]) -> Float[Tensor, "B C h w"]:
-        """What the codes say, as a map."""
+        """The code vectors as a map for the decoder."""
         with full_precision(vector):
             patches: Tensor = self.expand(vector)
         height, width = self.patch
@@ -123,8 +126,8 @@ class Delta(nn.Module, Component):
         mask: Bool[Tensor, "B T"],
         context: Context | None = None,
     ) -> Losses:
-        """Errors of pixels and vectors; `mask` is set where both frame and past frame are real."""
-        error = frames - self._draw(codes.vector, context)
+        """Errors of pixels and vectors; `mask` is set where frame and past frame are both valid."""
+        error = frames - self._decode(codes.vector, context)
         distance = codes.encoded - self.codebook.look_up(codes.index)
         pixels = (-3, -2, -1)
         terms = {
@@ -133,21 +136,20 @@ class Delta(nn.Module, Component):
             "max_pixel": error.square().amax(dim=pixels),
             "commitment": distance.square().mean(dim=(-2, -1)),
         }
-        histogram = code_histogram(codes.index, mask, self.vocabulary)
-        after = (partial(self._follow, codes, mask),)
-        return Losses(terms, dict.fromkeys(terms, mask), usage_metrics(histogram), after)
+        metrics = usage_metrics(code_histogram(codes.index, mask, self.vocabulary))
+        after = (partial(self._update_codebook, codes, mask),)
+        return Losses(terms, dict.fromkeys(terms, mask), metrics, after, SCALES)
 
-    def _follow(self, codes: Codes, mask: Bool[Tensor, "B T"]) -> None:
-        """Move the codebook to what was assigned to it."""
+    def _update_codebook(self, codes: Codes, mask: Bool[Tensor, "B T"]) -> None:
         self.codebook.update(codes.encoded.detach()[mask], codes.index[mask])
 
 
 def flatten(
     context: Context | None,
 ) -> tuple[Float[Tensor, "B C H W"], Float[Tensor, "B A"]]:
-    """Past frames and actions with one leading axis."""
+    """The past frames and actions with one leading axis."""
     if context is None:
-        raise UserError("delta codes need a past frame: use them in a world that gives one")
+        raise UserError("the delta tokenizer needs a past frame; use it in the world delta_iris")
     past, _ = pack([context.frame], "* c h w")
     action, _ = pack([context.action], "* a")
     return past, action
@@ -156,20 +158,13 @@ def flatten(
 def map_and_patch(
     config: Delta.Config, frame_shape: FrameShape
 ) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Height and width of the encoder's map, and of what one code stands for."""
+    """Height and width of the encoder's map, and of the patch of one code."""
     halvings = sum(config.encoder.halvings)
     if sum(config.past.halvings) != halvings:
-        raise UserError(f"past.halvings must halve {halvings} times, like encoder.halvings")
+        raise UserError(f"past.halvings must halve {halvings} times, as encoder.halvings does")
     height, width = halved(frame_shape, halvings)
     if config.grid < 1 or height % config.grid or width % config.grid:
         raise UserError(
-            f"grid={config.grid} does not part the map of {height}x{width} into equal patches"
+            f"grid={config.grid} does not split the map of {height}x{width} into equal patches"
         )
     return (height, width), (height // config.grid, width // config.grid)
-
-
-def initialise(layer: nn.Linear) -> nn.Linear:
-    """Small weights, no bias."""
-    nn.init.normal_(layer.weight, std=INITIAL_SCALE)
-    nn.init.zeros_(layer.bias)
-    return layer

@@ -1,5 +1,5 @@
-"""Normal variables at each site instead of codes: the continuous ablation of Smaller World Models
-(Robine et al., 2023; Kingma and Welling, 2014)."""
+"""Gaussian latents instead of codes: the continuous ablation of Smaller World Models (Robine et
+al., 2023; Kingma and Welling, 2014)."""
 
 from dataclasses import dataclass, field
 
@@ -10,22 +10,22 @@ from torch import Generator, Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.types import Context, FrameShape, Latent, Losses
-from tokenworlds.nets.continuous_bernoulli import FLOAT_STEP, ContinuousBernoulli
+from tokenworlds.nets.distributions import FLOAT_STEP, ContinuousBernoulli
 from tokenworlds.nets.residual import halved
 from tokenworlds.nets.strided import StridedDecoder, StridedEncoder
 
 
-class Gaussian(nn.Module, Component):
-    """`width` independent normals for each site of the encoder's map; their prior is N(0, 1)."""
+class GaussianTokenizer(nn.Module, Component):
+    """`width` independent normals for each cell of the encoder's map, with prior N(0, 1)."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
-    class Config(ConfigOf["Gaussian"]):
-        """Choices. `draws`: in learning a vector is drawn from the normals, and not their mean;
-        `limit` bounds the density of pixels that are exactly 0 or 1 (None: exact)."""
+    class Config(ConfigOf["GaussianTokenizer"]):
+        """`samples`: encode to a sample from the normals instead of their mean. `limit` bounds the
+        density of pixels that are exactly 0 or 1 (None: no bound)."""
 
         encoder: StridedEncoder.Config = field(default_factory=StridedEncoder.Config)
         width: int = 1
-        draws: bool = True
+        samples: bool = True
         limit: float | None = FLOAT_STEP
 
     def __init__(self, config: Config, *, frame_shape: FrameShape) -> None:
@@ -34,7 +34,7 @@ class Gaussian(nn.Module, Component):
         self.grid = halved(frame_shape, len(config.encoder.filters))
         self.tokens, self.width = self.grid[0] * self.grid[1], config.width
         channels, outputs = frame_shape.channels, 2 * config.width
-        # Here the prior keeps vectors bounded, and a norm over the batch would hinder it.
+        # The KL term keeps the vectors bounded; a final batch norm would hinder it.
         self.encoder = config.encoder.build(channels=channels, latent=outputs, normed=False)
         self.decoder = StridedDecoder(config.encoder, channels=channels, latent=config.width)
 
@@ -44,9 +44,10 @@ class Gaussian(nn.Module, Component):
         context: Context | None = None,
         generator: Generator | None = None,
     ) -> Latent:
-        """The normals of each site, and a draw from them; without a generator, the global one's."""
+        """The normals of each cell, and a sample from them; the default generator is the global
+        one."""
         mean, log_variance = self._moments(frames)
-        if not self.config.draws:
+        if not self.config.samples:
             return Latent(mean, mean, log_variance)
         noise = torch.empty_like(mean).normal_(generator=generator)
         return Latent(mean + (log_variance / 2).exp() * noise, mean, log_variance)
@@ -59,26 +60,25 @@ class Gaussian(nn.Module, Component):
         (mean,), (log_variance,) = (unpack(part, lead, "* k d") for part in maps)
         return mean, log_variance
 
-    def look(self, frames: Float[Tensor, "*rest C H W"]) -> Float[Tensor, "*rest K D"]:
-        """The mean, and nothing is drawn: to look again is to see the same."""
+    def encode_vectors(self, frames: Float[Tensor, "*rest C H W"]) -> Float[Tensor, "*rest K D"]:
+        """The mean: equal frames give equal vectors."""
         return self._moments(frames)[0]
 
-    def vectors(self, drawn: Float[Tensor, "*rest K D"]) -> Float[Tensor, "*rest K D"]:
-        """What a prior draws are vectors already."""
-        return drawn
+    def token_vectors(self, sampled: Float[Tensor, "*rest K D"]) -> Float[Tensor, "*rest K D"]:
+        """The Gaussian prior samples vectors already."""
+        return sampled
+
+    def decode_vectors(self, vector: Float[Tensor, "*rest K D"]) -> Float[Tensor, "*rest C H W"]:
+        """The mean of each pixel."""
+        return self._pixels(vector).mean
 
     def decode(
         self, latent: Latent, context: Context | None = None
     ) -> Float[Tensor, "*rest C H W"]:
-        """Frames in [0, 1]: the mean of each pixel."""
-        return self.draw(latent.vector)
-
-    def draw(self, vector: Float[Tensor, "*rest K D"]) -> Float[Tensor, "*rest C H W"]:
-        """The same from vectors alone."""
-        return self._pixels(vector).mean
+        return self.decode_vectors(latent.vector)
 
     def _pixels(self, vector: Float[Tensor, "*rest K D"]) -> ContinuousBernoulli:
-        return ContinuousBernoulli(self.decoder.draw(vector, self.grid[0]), self.config.limit)
+        return ContinuousBernoulli(self.decoder.decode(vector, self.grid[0]), self.config.limit)
 
     def losses(
         self,
@@ -87,13 +87,14 @@ class Gaussian(nn.Module, Component):
         mask: Bool[Tensor, "B T"],
         context: Context | None = None,
     ) -> Losses:
-        """Minus the log-likelihood of all pixels, and the sites' divergence from the prior."""
+        """The negative log-likelihood of all pixels, and the KL divergence from the prior."""
         likelihood = self._pixels(latent.vector).log_prob(frames)
         terms = {
             "reconstruction": -likelihood.sum(dim=(-3, -2, -1)),
             "kl": divergence(latent).sum(dim=(-2, -1)),
         }
-        return Losses(terms, dict.fromkeys(terms, mask))
+        scales = {"reconstruction": 1.0, "kl": 1.0}
+        return Losses(terms, dict.fromkeys(terms, mask), scales=scales)
 
 
 def divergence(latent: Latent) -> Float[Tensor, "*rest K D"]:

@@ -1,4 +1,4 @@
-"""Vector quantisation on a grid of sites (STEP-VQ, section 2.1; van den Oord et al., 2017)."""
+"""Vector quantisation on a grid (STEP-VQ, section 2.1; van den Oord et al., 2017)."""
 
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,19 +13,19 @@ from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.precision import widen
 from tokenworlds.core.types import Codes, Context, FrameShape, Losses
 from tokenworlds.nets.blocks import ConvolutionDecoder, ConvolutionEncoder, finish_map, grid_of
-from tokenworlds.nets.code_statistics import code_histogram, usage_metrics
-from tokenworlds.nets.codebook import Codebook
+from tokenworlds.nets.codebooks import Codebook, certain, code_histogram, usage_metrics
 from tokenworlds.nets.distributions import mix_uniform
 from tokenworlds.nets.fast.convolution import lay_out
-from tokenworlds.nets.straight_through import certain
+
+SCALES = {"reconstruction": 1.0, "commitment": 0.25}
 
 
 class VQ(nn.Module, Component):
-    """A code for each site of the encoder's map: the nearest vector of a codebook."""
+    """One code per cell of the encoder's map: the nearest vector of a codebook."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["VQ"]):
-        """Choices; `temperature` is beta of the soft posterior softmax(-beta distance^2)."""
+        """`temperature` is beta of the soft posterior softmax(-beta distance^2)."""
 
         filters: tuple[int, ...] = (32, 64, 128, 256)
         strides: tuple[int, ...] = (1, 2, 2, 2)
@@ -51,7 +51,7 @@ class VQ(nn.Module, Component):
         self.vocabulary = config.codebook.codes
 
     def encode(self, frames: Float[Tensor, "*rest C H W"], context: Context | None = None) -> Codes:
-        """The nearest code of each site, and the soft posterior from all distances."""
+        """The nearest code of each cell, and the soft posterior from all distances."""
         flat, lead = pack([frames], "* c h w")
         maps = self.project(self.encoder(flat))
         (vectors,) = unpack(rearrange(widen(maps), "b d h w -> b (h w) d"), lead, "* k d")
@@ -70,11 +70,9 @@ class VQ(nn.Module, Component):
         )
 
     def look_up(self, index: Int[Tensor, "*rest K"]) -> Codes:
-        """Certain codes."""
         return certain(index, self.codebook.look_up(index), self.vocabulary)
 
     def decode(self, codes: Codes, context: Context | None = None) -> Float[Tensor, "*rest C H W"]:
-        """Frames in [0, 1]."""
         flat, lead = pack([codes.vector], "* k d")
         maps = lay_out(rearrange(flat, "b (h w) d -> b d h w", h=self.grid[0]))
         maps = self.norm(self.expand(maps))
@@ -88,18 +86,17 @@ class VQ(nn.Module, Component):
         mask: Bool[Tensor, "B T"],
         context: Context | None = None,
     ) -> Losses:
-        """Squared errors, summed over pixels and over sites and widths (spec: read literally)."""
+        """Squared errors, summed over pixels, and over cells and widths."""
         error = (self.decode(codes) - frames).square().sum(dim=(-3, -2, -1))
         quantised = self.codebook.look_up(codes.index)
         commitment = (codes.encoded - quantised).square().sum(dim=(-2, -1))
-        histogram = code_histogram(codes.index, mask, self.vocabulary)
         return Losses(
             {"reconstruction": error, "commitment": commitment},
             {"reconstruction": mask, "commitment": mask},
-            usage_metrics(histogram),
-            (partial(self._follow, codes, mask),),
+            usage_metrics(code_histogram(codes.index, mask, self.vocabulary)),
+            (partial(self._update_codebook, codes, mask),),
+            SCALES,
         )
 
-    def _follow(self, codes: Codes, mask: Bool[Tensor, "B T"]) -> None:
-        """Move the codebook to what was assigned to it."""
+    def _update_codebook(self, codes: Codes, mask: Bool[Tensor, "B T"]) -> None:
         self.codebook.update(codes.encoded.detach()[mask], codes.index[mask])

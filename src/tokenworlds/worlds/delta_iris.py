@@ -29,8 +29,8 @@ from tokenworlds.core.types import (
     once,
     to_frames,
 )
-from tokenworlds.heads.two_class_termination import TwoClassTermination
-from tokenworlds.heads.two_hot_reward import TwoHotReward
+from tokenworlds.heads.reward import ReadoutReward
+from tokenworlds.heads.termination import ReadoutTermination
 from tokenworlds.nets.residual import FrameEncoder
 from tokenworlds.tokenizers.delta import Delta
 from tokenworlds.worlds.changes import draw_next, find_changes, find_some, losses_of_changes, redraw
@@ -68,8 +68,8 @@ class DeltaIris(nn.Module, Component):
         tokenizer: Delta.Config
         sequence: ConfigOf[SequenceModel[Any]]
         image: FrameEncoder.Config
-        reward: ConfigOf[Head] = field(default_factory=TwoHotReward.Config)
-        termination: ConfigOf[Head] = field(default_factory=TwoClassTermination.Config)
+        reward: ConfigOf[Head] = field(default_factory=ReadoutReward.Config)
+        termination: ConfigOf[Head] = field(default_factory=ReadoutTermination.Config)
         draws_reward: bool = False
         context: int = 5
         with_image_tokens: bool = True

@@ -154,7 +154,7 @@ class Grid(nn.Module, Component):
         self, feature: Float[Tensor, "B C h w"], generator: Generator | None
     ) -> Float[Tensor, "B K D"]:
         """Vectors of the next frame's codes."""
-        vector: Tensor = self.tokenizer.vectors(self.dynamics.draw(feature, generator))
+        vector: Tensor = self.tokenizer.token_vectors(self.dynamics.draw(feature, generator))
         return vector
 
     def _reward_losses(self, feature: Float[Tensor, "B t C h w"], segment: Segment) -> Losses:
@@ -197,7 +197,7 @@ class Grid(nn.Module, Component):
         return GridCarry(where_rows(opens[:, -1], blank, carry), vector[:, -1])
 
     def _look(self, frames: Float[Tensor, "*rest C H W"]) -> Float[Tensor, "*rest K D"]:
-        vector: Tensor = self.tokenizer.look(frames)
+        vector: Tensor = self.tokenizer.encode_vectors(frames)
         return vector
 
     @torch.no_grad()
@@ -229,7 +229,7 @@ class Grid(nn.Module, Component):
     @torch.no_grad()
     def _decode(self, vector: Float[Tensor, "*rest K D"]) -> Float[Tensor, "*rest C H W"]:
         """The newest frame."""
-        frames: Tensor = self.tokenizer.draw(vector)
+        frames: Tensor = self.tokenizer.decode_vectors(vector)
         return frames[..., -self.channels :, :, :]
 
     @torch.no_grad()

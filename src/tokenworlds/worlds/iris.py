@@ -26,8 +26,8 @@ from tokenworlds.core.types import (
     once,
     to_frames,
 )
-from tokenworlds.heads.sign_reward import SignReward
-from tokenworlds.heads.two_class_termination import TwoClassTermination
+from tokenworlds.heads.reward import SignReward
+from tokenworlds.heads.termination import ReadoutTermination
 from tokenworlds.worlds.glimpses import Glimpses, openings
 from tokenworlds.worlds.tokens import Dynamics, TokenView
 
@@ -57,7 +57,7 @@ class Iris(nn.Module, Component):
         tokenizer: ConfigOf[Tokenizer]
         sequence: ConfigOf[SequenceModel[Any]]
         reward: ConfigOf[Head] = field(default_factory=SignReward.Config)
-        termination: ConfigOf[Head] = field(default_factory=TwoClassTermination.Config)
+        termination: ConfigOf[Head] = field(default_factory=ReadoutTermination.Config)
         draws_reward: bool = True
         context: int = 0
 

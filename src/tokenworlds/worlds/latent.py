@@ -29,8 +29,8 @@ from tokenworlds.core.types import (
     once,
     to_frames,
 )
-from tokenworlds.heads.reward import Reward
-from tokenworlds.heads.termination import Termination
+from tokenworlds.heads.reward import MLPReward
+from tokenworlds.heads.termination import MLPTermination
 from tokenworlds.mixers.projection import Projection
 from tokenworlds.worlds.outcomes import outcome_losses
 from tokenworlds.worlds.recent import Recent
@@ -83,8 +83,8 @@ class Latent(nn.Module, Component):
         sequence: ConfigOf[SequenceModel[Any]]
         prior: ConfigOf[Prior]
         mixer: ConfigOf[StateMixer] = field(default_factory=Projection.Config)
-        reward: Reward.Config = field(default_factory=Reward.Config)
-        termination: Termination.Config = field(default_factory=Termination.Config)
+        reward: MLPReward.Config = field(default_factory=MLPReward.Config)
+        termination: MLPTermination.Config = field(default_factory=MLPTermination.Config)
         memory: int = 16
         acts_on: Literal["encoding", "prediction"] = "encoding"
         detach: bool = False

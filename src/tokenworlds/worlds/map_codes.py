@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from tokenworlds.core.config import ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import Recoded
-from tokenworlds.priors.gaussian import Gaussian
+from tokenworlds.priors.gaussian import GaussianPrior
 
 SHADES = 256
 REACH = 3.0
@@ -26,15 +26,15 @@ class MapTokenizer(Protocol):
     tokens: int
     width: int
 
-    def look(self, frames: Float[Tensor, "*rest C H W"]) -> Float[Tensor, "*rest K D"]:
+    def encode_vectors(self, frames: Float[Tensor, "*rest C H W"]) -> Float[Tensor, "*rest K D"]:
         """The vectors of frames, without chance."""
         ...
 
-    def vectors(self, drawn: Tensor) -> Float[Tensor, "*rest K D"]:
+    def token_vectors(self, sampled: Tensor) -> Float[Tensor, "*rest K D"]:
         """The vectors of what a prior draws."""
         ...
 
-    def draw(self, vector: Float[Tensor, "*rest K D"]) -> Float[Tensor, "*rest C H W"]:
+    def decode_vectors(self, vector: Float[Tensor, "*rest K D"]) -> Float[Tensor, "*rest C H W"]:
         """Frames in [0, 1]."""
         ...
 
@@ -44,7 +44,7 @@ def insist_on_fit(tokenizer: Any, prior: ConfigOf[Any]) -> None:
     if not isinstance(tokenizer, MapTokenizer):
         name = type(tokenizer).__name__
         raise UserError(f"world.tokenizer={name} knows of no map: take bernoulli_vq or gaussian")
-    if hasattr(tokenizer, "vocabulary") == isinstance(prior, Gaussian.Config):
+    if hasattr(tokenizer, "vocabulary") == isinstance(prior, GaussianPrior.Config):
         raise UserError("world.prior=gaussian goes with world.tokenizer=gaussian, and no other")
 
 

@@ -16,8 +16,7 @@ from tokenworlds.core.protocols import Head, SequenceModel
 from tokenworlds.core.trees import where_rows
 from tokenworlds.core.types import Carry, Losses, Segment
 from tokenworlds.nets.distributions import sample_index
-from tokenworlds.nets.readout import Readout
-from tokenworlds.nets.small_normal import SCALE, small_normal
+from tokenworlds.nets.readout import INITIAL_STD, Readout, small_normal
 from tokenworlds.sequence.token_transformer import TokenTransformer
 from tokenworlds.worlds.outcomes import outcome_losses
 
@@ -58,7 +57,7 @@ class ActionEmbedding(nn.Module):
 
     def __init__(self, actions: int, width: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.randn(actions, width) * SCALE)
+        self.weight = nn.Parameter(torch.randn(actions, width) * INITIAL_STD)
 
     def forward(self, action: Float[Tensor, "*rest A"]) -> Float[Tensor, "*rest D"]:
         """One vector for each action."""
