@@ -33,7 +33,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 def test_the_animation_is_the_only_change_to_the_run_folder(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    steps = run / "replay" / "stream-000" / "steps-000000.bin"
+    steps = run / "replay" / "env-000" / "steps-000000.bin"
     steps.write_bytes(steps.read_bytes() + b"what a run that goes on has written since")
     before = contents(run)
     assert main(["dream", str(run)]) == 0
@@ -89,10 +89,10 @@ def test_a_run_without_replay_or_checkpoint_is_an_error(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = error_of([str(run), "--horizon", "1000"], capsys)
-    assert "1002 steps does not fit: each of the 2 environments in replay holds 32" in text
+    assert "1002 steps does not fit into replay, which holds 32 steps of each of 2" in text
     shutil.rmtree(run / "replay")
     text = error_of([str(run)], capsys)
-    assert text.startswith("run has no replay to dream from: run/replay/stream-000/")
+    assert text.startswith("run has no replay to dream from: run/replay/env-000/")
     assert text.endswith("the file is missing")
     shutil.rmtree(run / "checkpoints")
     text = error_of([str(run)], capsys)

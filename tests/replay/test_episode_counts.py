@@ -11,8 +11,7 @@ from replay_streams import make_streams, open_store, record
 from test_sampling import assert_frequencies
 
 from tokenworlds.core.errors import UserError
-from tokenworlds.replay.episodes import Episodes
-from tokenworlds.replay.sampling import EpisodeCounts
+from tokenworlds.replay.sampling import EpisodeCounts, Episodes
 from tokenworlds.replay.segments import Windows
 
 BATCHES = {"tokenizer": 8, "world": 8, "behaviour": 8}
@@ -143,11 +142,11 @@ def test_episodes_found_bit_by_bit_are_those_found_at_once(seed: int, parts: lis
     for steps in np.cumsum(parts):
         grown.grow(windows(first[:, :steps]))
     whole.grow(windows(first))
-    for name in ("stream", "begin", "end"):
+    for name in ("env", "begin", "end"):
         np.testing.assert_array_equal(getattr(grown, name), getattr(whole, name))
     lengths = whole.end - whole.begin
     assert lengths.min() >= 1
-    assert np.bincount(whole.stream, weights=lengths).tolist() == [sum(parts)] * 3
+    assert np.bincount(whole.env, weights=lengths).tolist() == [sum(parts)] * 3
 
 
 def test_only_new_steps_are_looked_at() -> None:
@@ -195,7 +194,7 @@ def test_episodes_of_a_store_go_across_chunks(tmp_path: Path) -> None:
         record(store, num_envs, store.length, end)
         found.grow(Windows.of(store, 1))
     assert found.begin.tolist() == [0, 0, 13, 30, 30, 31]
-    assert found.stream.tolist() == [0, 1, 0, 0, 1, 1]
+    assert found.env.tolist() == [0, 1, 0, 0, 1, 1]
     assert found.end.tolist() == [13, 30, 30, 50, 31, 50]
 
 

@@ -25,7 +25,7 @@ def test_one_window_of_each_stream_ends_with_its_last_step(steps: int, length: i
 
 @pytest.mark.parametrize("batch", [2, 4])
 def test_the_batch_must_be_as_large_as_there_are_streams(batch: int) -> None:
-    with pytest.raises(UserError, match=rf"learning\.behaviour\.batch={batch} .* it takes 3"):
+    with pytest.raises(UserError, match=rf"learning\.behaviour\.batch={batch} .* choose 3"):
         latest().sample("behaviour", Windows(3, 9, 4), batch, np.random.default_rng(0))
 
 

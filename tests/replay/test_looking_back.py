@@ -32,6 +32,6 @@ def test_looking_back_shows_a_state_and_leaves_what_was_written_since(
         path.write_bytes(path.read_bytes() + b"just being written")
     before = contents(folder)
     visitor = open_store(folder, chunk=chunk)
-    visitor.look_back(state)
+    visitor.load(state)
     assert_holds(visitor, num_envs, saved)
     assert contents(folder) == before

@@ -21,7 +21,7 @@ actions, rewards = np.zeros(1, np.int64), np.zeros(1, np.float32)
 frames = rng.integers(256, size=(64, 1, 32, 32, 3)).astype(np.uint8)
 store = ReplayStore(
     Path(sys.argv[1]),
-    frame_shape=FrameShape(32, 32, 3), action_space=ActionSpace(4), environments=1, chunk=1024,
+    frame_shape=FrameShape(32, 32, 3), action_space=ActionSpace(4), num_envs=1, chunk=1024,
 )
 before = anonymous()
 for time in range(40_000):

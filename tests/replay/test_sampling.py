@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from tokenworlds.core.config import ConfigOf
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.protocols import Sampler
 from tokenworlds.replay.sampling import (
     DynamicFrequency,
     EpisodeCounts,
-    Sampler,
     Uniform,
-    draw,
     probabilities,
+    sample_indices,
 )
 from tokenworlds.replay.segments import Windows
 
@@ -85,19 +85,19 @@ def test_drawing_without_replacement_has_the_probabilities_of_drawing_in_turn() 
     pairs = list(itertools.permutations(range(4), 2))
     exact = np.array([p[i] * p[j] / (1 - p[i]) for i, j in pairs])
     rng = np.random.default_rng(0)
-    seen = Counter(tuple(draw(scores, 2, rng).tolist()) for _ in range(8_000))
+    seen = Counter(tuple(sample_indices(scores, 2, rng).tolist()) for _ in range(8_000))
     assert_frequencies(np.array([seen[pair] for pair in pairs]), exact)
 
 
 def test_drawing_more_than_there_are_is_with_replacement() -> None:
     scores = np.array([0.0, -1.0, 0.7])
-    index = draw(scores, 20_000, np.random.default_rng(0))
+    index = sample_indices(scores, 20_000, np.random.default_rng(0))
     observed = np.bincount(index, minlength=3)
     assert_frequencies(observed, np.exp(scores) / np.exp(scores).sum())
 
 
 def test_drawing_all_there_are_takes_each_once() -> None:
-    index = draw(np.array([0.0, -50.0, -1e6]), 3, np.random.default_rng(0))
+    index = sample_indices(np.array([0.0, -50.0, -1e6]), 3, np.random.default_rng(0))
     assert sorted(index.tolist()) == [0, 1, 2]
 
 

@@ -117,10 +117,10 @@ def test_states_do_not_change_after_they_were_taken(tmp_path: Path) -> None:
 
 
 DAMAGED = [
-    "stream-000/frames-000000.bin",
-    "stream-001/frames-000001.bin",
-    "stream-000/steps-000001.bin",
-    "stream-001/steps-000000.bin",
+    "env-000/frames-000000.bin",
+    "env-001/frames-000001.bin",
+    "env-000/steps-000001.bin",
+    "env-001/steps-000000.bin",
 ]
 
 
@@ -161,7 +161,7 @@ def test_an_older_state_verifies_although_later_bytes_are_damaged(
     older = store.state()
     record(store, num_envs, 11, 15)
     newer = store.state()
-    flip(tmp_path / f"stream-001/{kind}-000001.bin", -1)
+    flip(tmp_path / f"env-001/{kind}-000001.bin", -1)
     with pytest.raises(DamagedReplay):
         store.verify(newer)
     store.verify(older)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
 from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
@@ -306,3 +307,53 @@ class BoundedSequence(SequenceModel[CarryT], Protocol[CarryT]):
     ) -> tuple[Float[Tensor, "B T D"], CarryT]:
         """Several tokens in one pass; more than one must have `room`."""
         ...
+
+
+@runtime_checkable
+class ReplayWindows(Protocol):
+    """All windows of `length` consecutive steps in `num_envs` environments of `steps` steps."""
+
+    @property
+    def num_envs(self) -> int: ...
+
+    @property
+    def steps(self) -> int: ...
+
+    @property
+    def length(self) -> int: ...
+
+    @property
+    def starts(self) -> int:
+        """The number of windows in each environment."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def opens(self, since: int) -> Bool[np.ndarray, "N T"]:
+        """Which steps from `since` on open an episode."""
+        ...
+
+    def locate(self, index: Int[np.ndarray, " B"]) -> Int[np.ndarray, "B 2"]:
+        """Environment and time at which windows start, numbered env by env."""
+        ...
+
+
+@runtime_checkable
+class Sampler(Protocol):
+    """Chooses the windows that the learners read; all learners of an agent share one sampler.
+
+    It is built with `batches`, the batch size of each learner by name. The windows must be a
+    function of the arguments of `sample` and of `state`.
+    """
+
+    def sample(
+        self, learner: str, windows: ReplayWindows, batch: int, rng: np.random.Generator
+    ) -> Int[np.ndarray, "B 2"]:
+        """Environment and time at which each sampled window starts."""
+        ...
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All that `restore` needs."""
+        ...
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None: ...

@@ -1,1 +1,1 @@
-"""Real steps, kept on disk and read back as segments."""
+"""Replay: steps on disk, read back as segments."""

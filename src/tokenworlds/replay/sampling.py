@@ -1,12 +1,11 @@
-"""Which windows of replay the learners see.
+"""Samplers: which windows of replay each learner reads.
 
-`DynamicFrequency` is DRAMA's rule (Wang et al., 2024), which STEP-VQ inherits; `EpisodeCounts` is
-that of Δ-IRIS (Micheli et al., 2024), and with an exponent of 0 that of IRIS.
+`DynamicFrequency` is the rule of DRAMA (Wang et al., 2024), which STEP-VQ inherits. `EpisodeCounts`
+is that of Δ-IRIS (Micheli et al., 2024), and with an exponent of 0 that of IRIS.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -14,93 +13,68 @@ from numpy.typing import NDArray
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError, unknown
-from tokenworlds.replay.episodes import Episodes
-from tokenworlds.replay.segments import Windows
+from tokenworlds.core.protocols import ReplayWindows
 
 WORLD = "world"
 BEHAVIOUR = "behaviour"
-
-
-class Sampler(Protocol):
-    """Shared by the learners of an agent, each of which draws under its name.
-
-    Built with the fact `batches`: the windows each learner draws at a time. What is drawn is a
-    function of the generator and of `state`.
-    """
-
-    def sample(
-        self, learner: str, windows: Windows, batch: int, rng: np.random.Generator
-    ) -> Int[np.ndarray, "B 2"]:
-        """Draw windows and remember them; returns the stream and time at which each starts."""
-        ...
-
-    def state(self) -> dict[str, np.ndarray]:
-        """What was remembered."""
-        ...
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Remember what a state remembers, and nothing else."""
-        ...
+OPEN = np.iinfo(np.int64).max
+"""The end of an episode that is still running."""
 
 
 class Uniform(Component):
-    """Every window is as likely as any other, at every draw."""
+    """All windows are equally likely."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Uniform"]):
-        """Nothing to choose."""
+        pass
 
     def __init__(self, config: Config, *, batches: Mapping[str, int]) -> None:
         self.config = config
 
     def sample(
-        self, learner: str, windows: Windows, batch: int, rng: np.random.Generator
+        self, learner: str, windows: ReplayWindows, batch: int, rng: np.random.Generator
     ) -> Int[np.ndarray, "B 2"]:
-        """Draw windows independently."""
         return windows.locate(rng.integers(len(windows), size=batch))
 
     def state(self) -> dict[str, np.ndarray]:
-        """Nothing is remembered."""
         return {}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Nothing is remembered."""
+        pass
 
 
 class Latest(Component):
-    """The newest steps of every stream, in the order of the environments: nothing is drawn."""
+    """The newest steps of each environment, in the order of the environments."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Latest"]):
-        """Nothing to choose."""
+        pass
 
     def __init__(self, config: Config, *, batches: Mapping[str, int]) -> None:
         self.config = config
 
     def sample(
-        self, learner: str, windows: Windows, batch: int, rng: np.random.Generator
+        self, learner: str, windows: ReplayWindows, batch: int, rng: np.random.Generator
     ) -> Int[np.ndarray, "B 2"]:
-        """One window of each stream: the batch must be as large as there are environments."""
         if batch != windows.num_envs:
             raise UserError(
-                f"learning.{learner}.batch={batch} does not fit the latest steps of "
-                f"{windows.num_envs} environments: it takes {windows.num_envs}, one row each"
+                f"learning.{learner}.batch={batch} does not fit sampler=latest, which reads one "
+                f"row of each environment: choose {windows.num_envs}"
             )
         return windows.locate(np.arange(1, batch + 1) * windows.starts - 1)
 
     def state(self) -> dict[str, np.ndarray]:
-        """Nothing is remembered."""
         return {}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Nothing is remembered."""
+        pass
 
 
 class DynamicFrequency(Component):
-    """Windows seen less often are likelier; imagination begins where the world has learned.
+    """Windows sampled less often are likelier.
 
-    The learner called "behaviour" is held against the counts of the one called "world"; any other
-    only against its own.
+    The learner "behaviour" prefers windows on which the learner "world" has trained; every other
+    learner uses only its own counts.
     """
 
     @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,24 +87,25 @@ class DynamicFrequency(Component):
     def __init__(self, config: Config, *, batches: Mapping[str, int]) -> None:
         if BEHAVIOUR in batches and WORLD not in batches:
             raise UserError(
-                f"dynamic frequency sampling needs a learner {WORLD!r} beside {BEHAVIOUR!r}: "
-                f"there are {', '.join(sorted(batches))}"
+                f"sampler=dynamic_frequency needs a learner {WORLD!r} beside {BEHAVIOUR!r}: "
+                f"the learners are {', '.join(sorted(batches))}"
             )
         self.config = config
         self.batches = dict(batches)
         self._counts = {name: np.zeros((0, 0), np.int32) for name in batches}
 
     def sample(
-        self, learner: str, windows: Windows, batch: int, rng: np.random.Generator
+        self, learner: str, windows: ReplayWindows, batch: int, rng: np.random.Generator
     ) -> Int[np.ndarray, "B 2"]:
-        """Draw windows, each at most once if there are enough, and count them."""
-        starts = windows.locate(draw(self.scores(learner, windows).ravel(), batch, rng))
+        """Sample and count windows, without replacement if there are enough."""
+        indices = sample_indices(self.scores(learner, windows).ravel(), batch, rng)
+        starts = windows.locate(indices)
         self._counts[learner] = grown(self._counts[learner], windows.num_envs, windows.steps)
         np.add.at(self._counts[learner], (starts[:, 0], starts[:, 1]), 1)
         return starts
 
-    def scores(self, learner: str, windows: Windows) -> Float[np.ndarray, "N T"]:
-        """The log-weight of every window for a learner, as things stand."""
+    def scores(self, learner: str, windows: ReplayWindows) -> Float[np.ndarray, "N T"]:
+        """The log-weight of each window."""
         own = self.counts(learner, windows)
         if learner != BEHAVIOUR:
             return -own / self.config.temperature
@@ -138,34 +113,33 @@ class DynamicFrequency(Component):
         lead = self.counts(WORLD, windows) - own / ratio
         return np.minimum(0.0, lead) / self.config.behaviour_temperature
 
-    def counts(self, learner: str, windows: Windows) -> Int[np.ndarray, "N T"]:
-        """How often a learner drew a window that starts where each of these does."""
+    def counts(self, learner: str, windows: ReplayWindows) -> Int[np.ndarray, "N T"]:
+        """How often a learner sampled a window with the start of each of these."""
         if learner not in self._counts:
             raise unknown("learner", learner, self._counts)
         counts = grown(self._counts[learner], windows.num_envs, windows.steps)
         return counts[: windows.num_envs, : windows.starts]
 
     def state(self) -> dict[str, np.ndarray]:
-        """The counts of every learner, by stream and time."""
+        """The counts of each learner, by environment and time."""
         return {name: counts.copy() for name, counts in self._counts.items()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over counts."""
         self._counts = {name: np.array(state[name], np.int32) for name in self.batches}
 
 
 class EpisodeCounts(Component):
-    """An episode, the likelier the less it was drawn from; then a step of it, and a window there.
+    """Sample an episode, the likelier the less it was sampled; then a step, then a window.
 
-    The step is anywhere in the window; for the learner called "behaviour" it is the last. At the
-    ends of a stream the window is moved inside. It may hold steps of the episodes before and after.
+    The step lies anywhere in the window; for the learner "behaviour" it is the last one. Windows
+    are shifted to fit into their environment, and may contain steps of neighbouring episodes.
     """
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["EpisodeCounts"]):
-        """Choices: an episode drawn from n times weighs (1 / (1 + n)) ** exponent.
+        """An episode that was sampled n times has weight (1 / (1 + n)) ** exponent.
 
-        Draws are not counted while replay holds no more steps than `count_after`.
+        Samples are not counted while replay holds at most `count_after` steps.
         """
 
         exponent: float = 1.0
@@ -177,9 +151,9 @@ class EpisodeCounts(Component):
         self._episodes = Episodes()
 
     def sample(
-        self, learner: str, windows: Windows, batch: int, rng: np.random.Generator
+        self, learner: str, windows: ReplayWindows, batch: int, rng: np.random.Generator
     ) -> Int[np.ndarray, "B 2"]:
-        """Draw windows independently, and count their episodes."""
+        """Sample windows independently, and count their episodes."""
         weights = self.weights(learner, windows)
         episode = rng.choice(len(weights), size=batch, p=weights)
         found = self._episodes
@@ -189,10 +163,10 @@ class EpisodeCounts(Component):
         if windows.num_envs * windows.steps > self.config.count_after:
             np.add.at(self._counts[learner], episode, 1)
         start = np.clip(step - place, 0, windows.starts - 1)
-        return np.stack([found.stream[episode], start], axis=-1)
+        return np.stack([found.env[episode], start], axis=-1)
 
-    def weights(self, learner: str, windows: Windows) -> Float[np.ndarray, "*rest"]:
-        """The probability of every episode for a learner, in the order in which they began."""
+    def weights(self, learner: str, windows: ReplayWindows) -> Float[np.ndarray, "*rest"]:
+        """The probability of each episode, in the order in which they began."""
         if learner not in self._counts:
             raise unknown("learner", learner, self._counts)
         self._episodes.grow(windows)
@@ -202,22 +176,57 @@ class EpisodeCounts(Component):
         return probabilities(-self.config.exponent * np.log1p(counts))
 
     def state(self) -> dict[str, np.ndarray]:
-        """The counts of every learner, by episode."""
+        """The counts of each learner, by episode."""
         return {name: counts.copy() for name, counts in self._counts.items()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over counts; where episodes are is looked up in replay anew."""
         self._counts = {name: np.array(state[name], np.int64) for name in self._counts}
         self._episodes = Episodes()
 
 
-def draw(
+class Episodes:
+    """The environment, begin and end of each episode, in the order in which they began.
+
+    `grow` reads only steps that are new, and never changes the number of an episode.
+    """
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.env = np.zeros(0, np.int64)
+        self.begin = np.zeros(0, np.int64)
+        self._end = np.zeros(0, np.int64)
+        self._latest: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.begin)
+
+    @property
+    def end(self) -> Int[np.ndarray, "*rest"]:
+        """The time after the last step of each episode; for a running one, the present."""
+        return np.minimum(self._end, self.steps)
+
+    def grow(self, windows: ReplayWindows) -> None:
+        """Add the episodes that began since the last call."""
+        time, env = np.nonzero(windows.opens(self.steps).T)
+        known, time = len(self), time + self.steps
+        self.env = np.concatenate([self.env, env])
+        self.begin = np.concatenate([self.begin, time])
+        self._end = np.concatenate([self._end, np.full(len(time), OPEN)])
+        for number in range(known, len(self)):
+            row = int(self.env[number])
+            if row in self._latest:
+                self._end[self._latest[row]] = self.begin[number]
+            self._latest[row] = number
+        self.steps = windows.steps
+
+
+def sample_indices(
     scores: Float[np.ndarray, " T"], count: int, rng: np.random.Generator
 ) -> Int[np.ndarray, " B"]:
     """Indices with probabilities softmax(scores), without replacement if there are enough."""
     if count > len(scores):
         return rng.choice(len(scores), size=count, p=probabilities(scores))
-    # The largest of scores with Gumbel noise are draws without replacement, in their order.
+    # Gumbel top-k: the largest scores with Gumbel noise are samples without replacement, in order.
     keys = scores + rng.gumbel(size=len(scores))
     best = np.argpartition(keys, -count)[-count:]
     order = np.argsort(keys[best])[::-1]
@@ -231,7 +240,7 @@ def probabilities(scores: Float[np.ndarray, " T"]) -> Float[np.ndarray, " T"]:
 
 
 def grown(counts: Int[np.ndarray, "N T"], num_envs: int, steps: int) -> Int[np.ndarray, "*rest"]:
-    """Counts with room for this many environments and steps, new ones at zero."""
+    """Counts padded with zeros to at least this many environments and steps."""
     rows = max(num_envs - counts.shape[0], 0)
     columns = max(steps - counts.shape[1], 0)
     if not (rows or columns):

@@ -1,4 +1,4 @@
-"""Windows of consecutive steps: where they fit, and reading them as segments."""
+"""Windows of consecutive steps in replay, and reading them as segments."""
 
 from dataclasses import dataclass, field
 
@@ -13,9 +13,9 @@ from tokenworlds.replay.store import ReplayStore
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """All windows of a length that fit into environments of this many steps; there is at least one.
+    """All windows of `length` steps in `num_envs` environments of `steps` steps; at least one.
 
-    `first` says which steps open an episode; without it every stream is one.
+    `first` marks the steps that open an episode; without it each environment has one episode.
     """
 
     num_envs: int
@@ -26,25 +26,25 @@ class Windows:
     def __post_init__(self) -> None:
         if not 1 <= self.length <= self.steps:
             raise UserError(
-                f"a segment of {self.length} steps does not fit: each of the {self.num_envs} "
-                f"environments in replay holds {self.steps}; collect more first, or ask for less"
+                f"a segment of {self.length} steps does not fit into replay, which holds "
+                f"{self.steps} steps of each of {self.num_envs} environments: choose a length "
+                f"between 1 and {self.steps}, or collect more steps first"
             )
 
     @classmethod
     def of(cls, store: ReplayStore, length: int) -> "Windows":
-        """The windows of a store."""
         return cls(store.num_envs, store.length, length, store.records["first"])
 
     @property
     def starts(self) -> int:
-        """Windows of each stream."""
+        """The number of windows in each environment."""
         return self.steps - self.length + 1
 
     def __len__(self) -> int:
         return self.num_envs * self.starts
 
     def opens(self, since: int) -> Bool[np.ndarray, "N T"]:
-        """Which steps from a time on open an episode; the first of a stream always does."""
+        """Which steps from `since` on open an episode; the first step of an environment does."""
         found = np.zeros((self.num_envs, self.steps - since), np.bool_)
         if self.first is not None:
             found[:] = self.first[:, since : self.steps]
@@ -53,25 +53,25 @@ class Windows:
         return found
 
     def locate(self, index: Int[np.ndarray, " B"]) -> Int[np.ndarray, "B 2"]:
-        """Stream and time at which numbered windows start; the numbers run along each stream."""
+        """Environment and time at which windows start, numbered env by env."""
         return np.stack(np.divmod(index, self.starts), axis=-1)
 
 
 def gather(
     store: ReplayStore, starts: Int[np.ndarray, "B 2"], length: int, device: str = "cpu"
 ) -> Segment:
-    """The windows that start at these (stream, time), read from a store and sent to a device.
+    """Read the windows that start at (env, time) and send them to a device.
 
-    `first` is true to the episode: a model starts at a window's first step from its initial carry.
-    Frames are bytes until they are there, and go to CUDA from pinned memory: nobody waits for them.
+    `first` marks only real starts of episodes; a model starts every window from its initial carry.
+    Frames are sent as bytes, to CUDA asynchronously from pinned memory.
     """
     pinned = device.startswith("cuda")
     shape = store.frame_shape
     size = (len(starts), length, shape.height, shape.width, shape.channels)
     frame = torch.empty(size, dtype=torch.uint8, pin_memory=pinned)
-    for row in np.lexsort(starts.T[::-1]):  # Neighbours on disk are read together.
-        stream, time = starts[row].tolist()
-        store.read_frames(stream, time, frame[row].numpy())
+    for row in np.lexsort(starts.T[::-1]):  # In the order of the disk.
+        env, time = starts[row].tolist()
+        store.read_frames(env, time, frame[row].numpy())
     records = store.records[starts[:, :1], starts[:, 1:] + np.arange(length)]
     fields = {name: torch.from_numpy(records[name].copy()) for name in records.dtype.names or ()}
     fields["mask"] = torch.ones(records.shape, dtype=torch.bool)

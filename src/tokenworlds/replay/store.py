@@ -1,11 +1,14 @@
-"""Replay on disk: one append-only stream of steps per environment, in checksummed chunks.
+"""Replay on disk: the steps of each environment in append-only, checksummed chunk files.
 
-Each stream is a folder of `frames-*.bin` and `steps-*.bin`, a pair for every `chunk` steps. What
-each step holds apart from its frame stays in memory, and so do the frames of the last chunk;
-frames of earlier chunks are read through read-only memory maps.
+Each environment has a folder with `frames-*.bin` and `steps-*.bin`, one pair per `chunk` steps.
+The frames of the last chunk stay in memory, and so do all other fields of all steps; frames of
+earlier chunks are read through read-only memory maps.
 """
 
+import os
+import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -16,32 +19,25 @@ from numpy.typing import NDArray
 
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import ActionSpace, FrameShape
-from tokenworlds.replay.files import DamagedReplay, Extent, check, cut, extend
 
-__all__ = ["DamagedReplay", "ReplayStore"]
-
-FORMAT = 1
-OPEN_MAPS = 128  # Python's mmap keeps a file descriptor each, and macOS grants 256 in all.
+FORMAT = 2
+OPEN_MAPS = 128  # Each map of Python keeps a file descriptor open; macOS allows 256 in all.
 KINDS = ("frames", "steps")
+BLOCK = 1 << 20
 
 
 def record_type(action_space: ActionSpace) -> np.dtype[Any]:
-    """The bytes of a step without its frame, packed, little-endian."""
+    """The fields of a step except its frame, packed, little-endian."""
     action: Any = "<i8" if action_space.discrete else ("<f4", (action_space.size,))
     flags = [("first", "?"), ("terminated", "?"), ("truncated", "?")]
     return np.dtype([*flags, ("reward", "<f4"), ("action", action)])
 
 
-def map_chunk(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """The frames of a complete chunk, left on disk until they are looked at."""
-    return np.asarray(np.memmap(path, np.uint8, "r", shape=shape))
-
-
 class ReplayStore:
-    """The steps of N parallel environments of equal length.
+    """The steps of N environments of equal length.
 
-    A new store is empty whatever its folder holds: `restore` goes on from a state, `clear` begins
-    anew. An `OSError` (a full disk) leaves the store as it was; the call may be repeated.
+    A new store is empty, whatever its folder holds: `restore` continues from a state, `clear`
+    starts over. An `OSError` (a full disk) leaves the store unchanged, so a call can be repeated.
     """
 
     def __init__(
@@ -74,57 +70,60 @@ class ReplayStore:
 
     @property
     def records(self) -> Shaped[np.ndarray, "N T"]:
-        """All steps without their frames: fields first, action, reward, ending, truncation."""
+        """All steps without frames; fields first, action, reward, terminated, truncated."""
         return self._records[:, : self.length]
 
     def append(
         self,
-        frames: UInt8[np.ndarray, "N H W C"],
+        frame: UInt8[np.ndarray, "N H W C"],
         first: Bool[np.ndarray, " N"],
-        actions: Int[np.ndarray, " N"] | Float[np.ndarray, "N A"],
-        rewards: Float[np.ndarray, " N"],
-        terminations: Bool[np.ndarray, " N"],
-        truncations: Bool[np.ndarray, " N"],
+        action: Int[np.ndarray, " N"] | Float[np.ndarray, "N A"],
+        reward: Float[np.ndarray, " N"],
+        terminated: Bool[np.ndarray, " N"],
+        truncated: Bool[np.ndarray, " N"],
     ) -> None:
-        """Add one step to every stream; if this raises, nothing was added."""
+        """Add one step to each environment; if this raises, nothing was added."""
         if self.length and self.length % self.chunk == 0:
             self.flush()  # The tail is full and about to be overwritten.
         self._reserve(self.length + 1)
-        self._tail[:, self.length % self.chunk] = frames
+        self._tail[:, self.length % self.chunk] = frame
         now = self._records[:, self.length]
-        now["first"], now["terminated"], now["truncated"] = first, terminations, truncations
-        now["reward"], now["action"] = rewards, actions
+        now["first"], now["terminated"], now["truncated"] = first, terminated, truncated
+        now["reward"], now["action"] = reward, action
         self.length += 1
 
-    def read_frames(self, stream: int, start: int, out: UInt8[np.ndarray, "T H W C"]) -> None:
-        """Copy consecutive frames of a stream into an array, as many as it has room for."""
-        if not (0 <= stream < self.num_envs and 0 <= start <= self.length - len(out)):
-            raise IndexError(f"stream {stream} has no {len(out)} steps from {start} on")
+    def read_frames(self, env: int, start: int, out: UInt8[np.ndarray, "T H W C"]) -> None:
+        """Copy as many consecutive frames of an environment as `out` has room for."""
+        if not (0 <= env < self.num_envs and 0 <= start <= self.length - len(out)):
+            raise IndexError(
+                f"steps {start}..{start + len(out) - 1} of environment {env}: replay holds "
+                f"{self.length} steps of {self.num_envs} environments"
+            )
         done = 0
         while done < len(out):
             chunk, row = divmod(start + done, self.chunk)
             count = min(len(out) - done, self.chunk - row)
-            out[done : done + count] = self._frames(stream, chunk)[row : row + count]
+            out[done : done + count] = self._frames(env, chunk)[row : row + count]
             done += count
 
     def flush(self) -> None:
-        """Write to disk what is not there yet, and wait for it."""
+        """Write new steps to disk and wait until they are there."""
         chunk = self._last_chunk
         begin = chunk * self.chunk
-        for stream in range(self.num_envs):
-            self._write("frames", stream, chunk, self._tail[stream, : self.length - begin])
-            self._write("steps", stream, chunk, self._records[stream, begin : self.length])
+        for env in range(self.num_envs):
+            self._write("frames", env, chunk, self._tail[env, : self.length - begin])
+            self._write("steps", env, chunk, self._records[env, begin : self.length])
 
     def state(self) -> dict[str, Any]:
-        """Flush, and describe what `restore` needs to come back here, as JSON can hold it."""
+        """Flush, and return as JSON what `restore` needs."""
         self.flush()
         files = {name: [extent.size, extent.checksum] for name, extent in self._files.items()}
         return {"layout": self._layout, "length": self.length, "files": files}
 
     def verify(self, state: Mapping[str, Any]) -> None:
-        """Raise `DamagedReplay` unless the files still hold all that a state speaks of.
+        """Raise `DamagedReplay` unless the files still hold everything in a state.
 
-        Later steps may have been written since. Only reads.
+        The files may hold later steps as well. This method only reads.
         """
         if state["layout"] != self._layout:
             raise UserError(f"replay {self.folder} holds {state['layout']}, not {self._layout}")
@@ -132,48 +131,46 @@ class ReplayStore:
             check(self.folder / name, extent)
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Verify a state and go back to it: steps written since are cut off."""
+        """Verify a state and return to it; later steps are deleted from disk."""
         self.verify(state)
-        self._cut(extents(state))
+        self._truncate(extents(state))
         self._load_all(state["length"])
 
-    def look_back(self, state: Mapping[str, Any]) -> None:
-        """Verify a state and go back to it only to read: steps written since stay on disk.
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Verify a state and load it for reading; later steps stay on disk.
 
-        The folder may be one that another process writes to.
+        Another process may be writing to the folder.
         """
         self.verify(state)
         self._load_all(state["length"])
 
     def clear(self) -> None:
-        """Forget all steps, on disk too."""
-        self._cut({})
+        """Delete all steps, on disk too."""
+        self._truncate({})
         self.length = 0
 
     @property
     def _layout(self) -> dict[str, Any]:
         shape = self.frame_shape
+        action = self._records.dtype["action"]
         return {
             "format": FORMAT,
             "num_envs": self.num_envs,
             "chunk": self.chunk,
             "frame": [shape.height, shape.width, shape.channels],
-            "action": [
-                self._records.dtype["action"].base.str,
-                *self._records.dtype["action"].shape,
-            ],
+            "action": [action.base.str, *action.shape],
         }
 
     @property
     def _last_chunk(self) -> int:
-        # A chunk stays the last one, in memory, until the step after it comes.
+        # A full chunk stays the last one, in memory, until the next step arrives.
         return max(self.length - 1, 0) // self.chunk
 
-    def _frames(self, stream: int, chunk: int) -> NDArray[np.uint8]:
+    def _frames(self, env: int, chunk: int) -> NDArray[np.uint8]:
         if chunk == self._last_chunk:
-            tail: NDArray[np.uint8] = self._tail[stream]
+            tail: NDArray[np.uint8] = self._tail[env]
             return tail
-        return self._map(self.folder / file_name("frames", stream, chunk))
+        return self._map(self.folder / file_name("frames", env, chunk))
 
     def _reserve(self, length: int) -> None:
         capacity = self._records.shape[1]
@@ -181,44 +178,132 @@ class ReplayStore:
             more = max(length - capacity, capacity)
             self._records = np.pad(self._records, ((0, 0), (0, more)))
 
-    def _write(self, kind: str, stream: int, chunk: int, data: NDArray[Any]) -> None:
-        name = file_name(kind, stream, chunk)
+    def _write(self, kind: str, env: int, chunk: int, data: NDArray[Any]) -> None:
+        name = file_name(kind, env, chunk)
         known = self._files.get(name, Extent())
         if data.nbytes > known.size:
             self._files[name] = extend(self.folder / name, known, data)
 
-    def _cut(self, files: dict[str, Extent]) -> None:
-        self._map.cache_clear()  # A map must not outlive the bytes it shows.
+    def _truncate(self, files: dict[str, "Extent"]) -> None:
+        self._map.cache_clear()  # A map must not outlive the bytes that it shows.
         for kind in KINDS:
-            for path in sorted(self.folder.glob(f"stream-*/{kind}-*.bin")):
+            for path in sorted(self.folder.glob(f"env-*/{kind}-*.bin")):
                 name = path.relative_to(self.folder).as_posix()
-                cut(path, files.get(name, Extent()).size)
+                truncate(path, files.get(name, Extent()).size)
         self._files = files
 
     def _load_all(self, length: int) -> None:
         self.length = length
         self._reserve(length)
-        for stream in range(self.num_envs):
-            self._load(stream)
+        for env in range(self.num_envs):
+            self._load(env)
 
-    def _load(self, stream: int) -> None:
+    def _load(self, env: int) -> None:
         for begin in range(0, self.length, self.chunk):
             count = min(self.chunk, self.length - begin)
-            path = self.folder / file_name("steps", stream, begin // self.chunk)
+            path = self.folder / file_name("steps", env, begin // self.chunk)
             loaded = np.fromfile(path, self._records.dtype, count)
-            self._records[stream, begin : begin + count] = loaded
+            self._records[env, begin : begin + count] = loaded
         if self.length:
-            path = self.folder / file_name("frames", stream, self._last_chunk)
-            tail = self._tail[stream, : self.length - self._last_chunk * self.chunk]
-            # The file may have grown since.
+            path = self.folder / file_name("frames", env, self._last_chunk)
+            tail = self._tail[env, : self.length - self._last_chunk * self.chunk]
+            # The file may have grown meanwhile.
             tail[:] = np.fromfile(path, np.uint8, tail.size).reshape(tail.shape)
 
 
-def file_name(kind: str, stream: int, chunk: int) -> str:
-    """Where a chunk lies inside the folder of its store."""
-    return f"stream-{stream:03d}/{kind}-{chunk:06d}.bin"
+def file_name(kind: str, env: int, chunk: int) -> str:
+    return f"env-{env:03d}/{kind}-{chunk:06d}.bin"
+
+
+def map_chunk(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """The frames of a complete chunk, read from disk on access."""
+    return np.asarray(np.memmap(path, np.uint8, "r", shape=shape))
+
+
+class DamagedReplay(Exception):
+    """A replay file lacks bytes that were written to it, or holds others."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path} is damaged: {reason}")
+        self.path = path
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The valid part of a file: its first `size` bytes, with their CRC-32."""
+
+    size: int = 0
+    checksum: int = 0
 
 
 def extents(state: Mapping[str, Any]) -> dict[str, Extent]:
-    """The files of a state."""
     return {name: Extent(*extent) for name, extent in state["files"].items()}
+
+
+def extend(path: Path, known: Extent, data: NDArray[Any]) -> Extent:
+    """Write an array to a file that already holds its first bytes, the known ones.
+
+    Bytes after the known ones, from an earlier attempt that failed, are overwritten.
+    """
+    fresh = data.view(np.uint8).ravel()[known.size :].data
+    write_at(path, known.size, fresh)
+    return Extent(known.size + len(fresh), zlib.crc32(fresh, known.checksum))
+
+
+def write_at(path: Path, offset: int, data: memoryview) -> None:
+    """Write bytes at an offset, end the file there and wait until it is on disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+    with open(descriptor, "wb", buffering=0) as file:
+        file.seek(offset)
+        while data:
+            data = data[file.write(data) :]
+        file.truncate()
+        os.fsync(descriptor)
+    if offset == 0:  # The file, and perhaps its folder, may be new.
+        sync_folder(path.parent)
+        sync_folder(path.parent.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on disk, on systems that support it."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def check(path: Path, extent: Extent) -> None:
+    """Raise `DamagedReplay` unless the file begins with the bytes of this extent."""
+    if not path.is_file():
+        raise DamagedReplay(path, "the file is missing")
+    size = path.stat().st_size
+    if size < extent.size:
+        raise DamagedReplay(path, f"it has {size} bytes instead of {extent.size}")
+    found = checksum(path, extent.size)
+    if found != extent.checksum:
+        raise DamagedReplay(path, f"its checksum is {found:08x} instead of {extent.checksum:08x}")
+
+
+def checksum(path: Path, size: int) -> int:
+    """The CRC-32 of the first bytes of a file."""
+    result = 0
+    with open(path, "rb") as file:
+        while size:
+            block = file.read(min(size, BLOCK))
+            if not block:
+                raise DamagedReplay(path, f"it ends {size} bytes early")
+            result = zlib.crc32(block, result)
+            size -= len(block)
+    return result
+
+
+def truncate(path: Path, size: int) -> None:
+    """Shorten a file to its first bytes; delete it if none remain."""
+    if not size:
+        path.unlink()
+    elif path.stat().st_size > size:
+        os.truncate(path, size)

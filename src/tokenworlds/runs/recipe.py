@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tokenworlds.core.config import ConfigOf
-from tokenworlds.core.protocols import Behaviour, Schedule, World
+from tokenworlds.core.protocols import Behaviour, Sampler, Schedule, World
 from tokenworlds.nets.optimisers import Optimiser
-from tokenworlds.replay.sampling import Sampler
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -58,7 +58,7 @@ def open_replay(folder: RunFolder, trained: TrainedAgent) -> ReplayStore:
         action_space=trained.agent.action_space,
         num_envs=trained.replay["layout"]["num_envs"],
     )
-    store.look_back(trained.replay)
+    store.load(trained.replay)
     return store
 
 
