@@ -7,7 +7,7 @@ import torch
 from tokenworlds import Agent
 from tokenworlds.cli import main
 from tokenworlds.core.types import Segment
-from tokenworlds.envs.catch import Catch
+from tokenworlds.envs.toys import Catch
 
 TINY = (
     "num_envs=2",

@@ -30,7 +30,7 @@ from tokenworlds.benchmarking.scaling import (
 )
 from tokenworlds.core.config import variant
 from tokenworlds.core.errors import UserError
-from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.recipes.catalogue import load
 from tokenworlds.runs.recipe import Recipe
 

@@ -19,7 +19,7 @@ from tokenworlds.benchmarking.tables import (
     scaling_lines,
     summary_lines,
 )
-from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.recipes.catalogue import load
 
 

@@ -12,7 +12,7 @@ from tokenworlds.benchmarking.workloads import first_rows, open_workloads, rando
 from tokenworlds.core.config import variant
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import ActionSpace, FrameShape
-from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.recipes.catalogue import load
 
 LEARNERS = {

@@ -120,7 +120,7 @@ OLD_RUN = {
             "ending": {"type": "tokenworlds.heads.ending:Ending.Config", "hidden": [256]},
         },
     },
-    "env": {"type": "tokenworlds.envs.spec:EnvSpec", "name": "toy:catch"},
+    "env": {"type": "tokenworlds.envs.catalogue:EnvSpec", "name": "toy:catch"},
     "seed": 0,
 }
 OLD_MACHINE = {"packages": {"tokenworlds": "0.0.9", "torch": "2.6.0"}, "commit": "46e5b83" * 5}

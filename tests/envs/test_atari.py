@@ -8,7 +8,7 @@ import pytest
 
 from tokenworlds.envs import atari
 from tokenworlds.envs.atari import PROTOCOLS, Atari, AtariProtocol, new_interface, rom_path
-from tokenworlds.envs.resize import resize_area
+from tokenworlds.envs.frames import resize_area
 
 pytest.importorskip("ale_py")
 FIRE = 1

@@ -19,7 +19,7 @@ from tokenworlds.envs.control import (
     canonical_task,
     names,
 )
-from tokenworlds.envs.rendering import where_it_draws
+from tokenworlds.envs.rendering import render_caller
 
 dm_env = pytest.importorskip("dm_env")
 pytest.importorskip("dm_control")
@@ -115,7 +115,7 @@ def test_games_are_those_of_the_suite_played_by_hand(
         frames.append(step.frame)
         states.append(physics.get_state())
         rewards.append(step.reward)
-    expected = where_it_draws()(played_by_hand, domain, task, camera, actions)
+    expected = render_caller()(played_by_hand, domain, task, camera, actions)
     env.close()
     np.testing.assert_array_equal(states, expected[0])
     np.testing.assert_array_equal(frames, expected[1])
@@ -124,7 +124,7 @@ def test_games_are_those_of_the_suite_played_by_hand(
 
 def test_a_quadruped_is_seen_by_its_third_camera() -> None:
     env = make("dmc:quadruped-walk")
-    _, pictures, _ = where_it_draws()(played_by_hand, "quadruped", "walk", 2, [])
+    _, pictures, _ = render_caller()(played_by_hand, "quadruped", "walk", 2, [])
     np.testing.assert_array_equal(env.reset(5), pictures[0])
     env.close()
 

@@ -9,7 +9,8 @@ from env_trajectories import trajectory
 
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import EnvStep
-from tokenworlds.envs import EnvSpec, VectorEnv, canonical, catalogue, make
+from tokenworlds.envs import EnvSpec, VectorEnv, canonical, make
+from tokenworlds.envs import crafter as envs_crafter
 from tokenworlds.envs.crafter import Crafter, OrderedSet
 
 crafter = pytest.importorskip("crafter")
@@ -17,7 +18,7 @@ NOTHING, SLEEP = 0, 6
 
 
 def spoken(step: EnvStep) -> dict[str, float]:
-    return {name.removeprefix("achievement/"): count for name, count in step.facts.items()}
+    return {name.removeprefix("achievement/"): count for name, count in step.info.items()}
 
 
 WHOLE_GAME = """
@@ -65,7 +66,7 @@ def test_a_death_ends_and_tells_the_achievements_and_the_reward_follows_them() -
     env.reset(0)
     rewards = []
     while not (step := env.step(SLEEP)).over:
-        assert step.facts == {}
+        assert step.info == {}
         rewards.append(step.reward)
     rewards.append(step.reward)
     assert (step.terminated, step.truncated) == (True, False)
@@ -93,15 +94,17 @@ def test_the_time_limit_cuts_off_and_the_variant_without_rewards_gives_none() ->
 
 
 def test_finished_games_carry_their_facts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue, "Crafter", lambda game, size: Crafter(game, size=size, length=2))
+    monkeypatch.setattr(
+        envs_crafter, "Crafter", lambda game, size: Crafter(game, size=size, length=2)
+    )
     with VectorEnv(EnvSpec("crafter"), num_envs=1, seed=0) as envs:
         envs.step(np.array([NOTHING]))
         assert envs.finished() == []
         envs.step(np.array([NOTHING]))
         [game] = envs.finished()
     assert game.length == 2
-    assert len(game.facts) == 22
-    assert set(game.facts.values()) == {0.0}
+    assert len(game.info) == 22
+    assert set(game.info.values()) == {0.0}
 
 
 def test_a_set_in_order_does_what_a_set_does() -> None:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 import pytest
 
 from tokenworlds.core.errors import UserError
-from tokenworlds.envs import EnvSpec, best_return, canonical, default_protocol, describe, make
+from tokenworlds.envs import EnvSpec, best_return, canonical, default_protocol, families, make
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,9 @@ def test_a_missing_extra_is_named_and_specs_can_still_be_read(
     monkeypatch: pytest.MonkeyPatch, name: str, package: str, extra: str
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    assert not {family.name: family.installed for family in describe()}[name.partition(":")[0]]
+    assert not {family.name: family.installed for family in families().values()}[
+        name.partition(":")[0]
+    ]
     spec = EnvSpec(name)
     with pytest.raises(UserError, match=rf"pip install 'tokenworlds\[{extra}\]'"):
         spec.make()
@@ -82,8 +84,8 @@ def test_a_spec_is_whole_and_survives_json() -> None:
     assert spec.make().frame_shape.height == 32
 
 
-def test_what_is_described_can_be_made() -> None:
-    for family in describe():
+def test_what_is_familiesd_can_be_made() -> None:
+    for family in families().values():
         assert family.protocols
         assert family.about
         for name in family.examples:

@@ -13,7 +13,7 @@ from env_trajectories import draw_action, trajectory
 
 from tokenworlds.core.protocols import Env
 from tokenworlds.core.types import FrameShape
-from tokenworlds.envs import EnvSpec, describe
+from tokenworlds.envs import EnvSpec, families
 
 # Assault and Qbert: in the first a reset of the emulator alone is not enough, in the second a
 # restored state alone.
@@ -34,7 +34,7 @@ SPECS = [
     EnvSpec("gym:CartPole-v1"),
     EnvSpec("gym:Pendulum-v1", size=48),
 ]
-INSTALLED = {family.name: family.installed for family in describe()}
+INSTALLED = {family.name: family.installed for family in families().values()}
 SPECS = [spec for spec in SPECS if INSTALLED[spec.name.partition(":")[0]]]
 ACTIONS = {
     "toy:catch": 3,

@@ -10,11 +10,11 @@ import pytest
 from test_vector_env import CATCH, random_actions, record
 
 from tokenworlds.core.errors import UserError
-from tokenworlds.envs import EnvSpec, VectorEnv, describe
-from tokenworlds.envs.workers import WorkerError
+from tokenworlds.envs import EnvSpec, VectorEnv, families
+from tokenworlds.envs.vector import WorkerError
 
 SPECS = [EnvSpec("steer", size=8), EnvSpec("minatar:seaquest", "minatar-sticky", size=10)]
-INSTALLED = {family.name: family.installed for family in describe()}
+INSTALLED = {family.name: family.installed for family in families().values()}
 SPECS = [spec for spec in SPECS if INSTALLED[spec.name.partition(":")[0]]]
 
 
@@ -37,7 +37,7 @@ def test_workers_change_nothing_but_the_place(spec: EnvSpec) -> None:
 def test_an_error_in_a_worker_comes_out_with_its_text() -> None:
     envs = VectorEnv(CATCH, num_envs=2, seed=0, workers=1)
     with pytest.raises(
-        WorkerError, match=r"(?s)environments 0 to 1 failed.*action 9 is none of 0\.\.2"
+        WorkerError, match=r"(?s)environments 0 to 1 failed.*action 9: choose from 0\.\.2"
     ):
         envs.step(np.array([0, 9]))
     with pytest.raises(RuntimeError, match="closed"):
@@ -62,7 +62,7 @@ def test_a_worker_that_was_killed_is_told() -> None:
 PARENT = """
 from tokenworlds.envs import EnvSpec, VectorEnv
 if __name__ == "__main__":
-    envs = VectorEnv(EnvSpec("catch"), environments=2, seed=0, workers=1)
+    envs = VectorEnv(EnvSpec("catch"), num_envs=2, seed=0, workers=1)
     print("ready", flush=True)
     input()
 """

@@ -7,8 +7,7 @@ from env_trajectories import draw_action
 from tokenworlds.core.protocols import Env
 from tokenworlds.envs import EnvSpec, make
 from tokenworlds.envs.atari import PROTOCOLS, Atari, new_interface, rom_path
-from tokenworlds.envs.grey import to_grey
-from tokenworlds.envs.resize import resize_area
+from tokenworlds.envs.frames import resize_area, to_grey
 
 
 def test_the_luma_of_colours_is_rounded_half_up() -> None:

@@ -104,7 +104,7 @@ def test_actions_no_agent_could_take_are_refused(space: spaces.Space[Any]) -> No
 
 
 def test_an_environment_that_draws_nothing_is_refused() -> None:
-    with pytest.raises(UserError, match="does not draw itself"):
+    with pytest.raises(UserError, match="renders str, not an RGB array"):
         open_small(spaces.Discrete(2), picture="text")
 
 

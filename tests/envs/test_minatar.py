@@ -4,7 +4,7 @@ import sys
 import numpy as np
 import pytest
 
-from tokenworlds.envs.minatar import GAMES, MinAtar, MinAtarProtocol, draw
+from tokenworlds.envs.minatar import GAMES, MinAtar, MinAtarProtocol, render
 
 pytest.importorskip("minatar")
 NOTHING = 0
@@ -17,15 +17,15 @@ def test_every_channel_alone_and_every_pair_has_a_look_of_its_own() -> None:
     for pair in pairs:
         cells[:] = False
         cells[..., list(pair)] = True
-        looks.add(tuple(draw(cells, 8)[0, 0]))
-    looks.add(tuple(draw(np.zeros((1, 1, 10), bool), 8)[0, 0]))
+        looks.add(tuple(render(cells, 8)[0, 0]))
+    looks.add(tuple(render(np.zeros((1, 1, 10), bool), 8)[0, 0]))
     assert len(looks) == len(pairs) + 1
 
 
 def test_cells_are_drawn_where_they_are_and_sharp() -> None:
     cells = np.zeros((10, 10, 4), bool)
     cells[2, 7, 1] = True
-    frame = draw(cells, 64)
+    frame = render(cells, 64)
     rows, columns = np.nonzero((frame != frame[0, 0]).any(axis=-1))
     assert len(np.unique(frame.reshape(-1, 3), axis=0)) == 2
     assert (rows.min(), rows.max()) == (13, 18)

@@ -9,11 +9,11 @@ import pytest
 from tokenworlds.core.errors import UserError
 from tokenworlds.envs.rendering import (
     NO_RENDERER,
-    drawing_thread,
-    draws,
+    explain_renderer_errors,
     find_renderer,
-    naming_the_renderer,
-    where_it_draws,
+    render_caller,
+    render_thread,
+    renderer_works,
 )
 
 
@@ -52,7 +52,7 @@ def test_where_nothing_draws_the_system_packages_are_named() -> None:
 
 
 def test_a_renderer_that_is_none_does_not_draw() -> None:
-    assert not draws("nonsense")
+    assert not renderer_works("nonsense")
 
 
 def test_a_choice_of_the_user_that_does_not_work_is_named() -> None:
@@ -63,7 +63,7 @@ def test_a_choice_of_the_user_that_does_not_work_is_named() -> None:
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True
     )
     last = done.stderr.splitlines()[-1]
-    assert "UserError: MuJoCo cannot draw with MUJOCO_GL=nonsense" in last
+    assert "UserError: MuJoCo cannot render with MUJOCO_GL=nonsense" in last
     assert "choose from egl, osmesa, glfw" in last
 
 
@@ -71,13 +71,13 @@ def test_what_mujoco_chose_in_vain_is_told_with_the_system_packages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("MUJOCO_GL", raising=False)
-    with pytest.raises(UserError) as caught, naming_the_renderer():
+    with pytest.raises(UserError) as caught, explain_renderer_errors():
         raise RuntimeError("no context")
     assert str(caught.value) == f"{NO_RENDERER} (RuntimeError: no context)"
 
 
 def test_a_missing_package_is_not_taken_for_a_missing_renderer() -> None:
-    with pytest.raises(ModuleNotFoundError), naming_the_renderer():
+    with pytest.raises(ModuleNotFoundError), explain_renderer_errors():
         raise ModuleNotFoundError(name="dm_control")
 
 
@@ -85,23 +85,23 @@ def test_without_a_screen_all_drawing_is_done_on_one_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MUJOCO_GL", "egl")
-    names = {where_it_draws()(threading.current_thread) for _ in range(3)}
+    names = {render_caller()(threading.current_thread) for _ in range(3)}
     assert len(names) == 1
     assert threading.current_thread() not in names
 
 
 def test_windows_stay_on_the_thread_that_asked_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MUJOCO_GL", "glfw")
-    assert where_it_draws()(threading.current_thread) is threading.current_thread()
+    assert render_caller()(threading.current_thread) is threading.current_thread()
 
 
-def test_the_drawing_thread_hands_errors_back_and_goes_on() -> None:
-    thread = drawing_thread()
+def test_the_render_thread_hands_errors_back_and_goes_on() -> None:
+    thread = render_thread()
     with pytest.raises(ZeroDivisionError):
         thread.run(lambda: 1 // 0)
     assert thread.run(divmod, 7, 2) == (3, 1)
 
 
-def test_the_drawing_thread_may_call_itself() -> None:
-    thread = drawing_thread()
+def test_the_render_thread_may_call_itself() -> None:
+    thread = render_thread()
     assert thread.run(thread.run, divmod, 7, 2) == (3, 1)

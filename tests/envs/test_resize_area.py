@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tokenworlds.envs.resize import resize_area
+from tokenworlds.envs.frames import resize_area
 
 sides = st.integers(1, 12)
 

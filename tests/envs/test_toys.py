@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.protocols import Env
-from tokenworlds.envs.catch import BALL, CELLS, PADDLE, Catch
-from tokenworlds.envs.steer import DOT, SPEED, TARGET, Steer
+from tokenworlds.envs.toys import BALL, CELLS, DOT, PADDLE, SPEED, TARGET, Catch, Steer
 
 Policy = Callable[[NDArray[Any]], Any]
 
@@ -78,7 +77,7 @@ def test_catch_rewards_only_the_landing() -> None:
 
 
 def test_catch_is_drawn_in_whole_cells() -> None:
-    with pytest.raises(UserError, match="multiples of 8"):
+    with pytest.raises(UserError, match="multiple of 8"):
         Catch(size=60)
 
 

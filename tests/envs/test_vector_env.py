@@ -8,7 +8,7 @@ import pytest
 from tokenworlds.core.protocols import Env
 from tokenworlds.core.seeding import derive
 from tokenworlds.envs import EnvSpec, VectorEnv
-from tokenworlds.envs.serial import fingerprint
+from tokenworlds.envs.vector import frame_hash
 
 CATCH = EnvSpec("catch", size=8)
 STEER = EnvSpec("steer", size=8)
@@ -75,7 +75,7 @@ def test_a_lost_life_opens_an_episode_but_no_game() -> None:
     assert not outcome.over[0]
     assert envs.first[0]
     assert envs.finished() == []
-    assert envs.state()["num_envs"][0]["game"] == 0
+    assert envs.state()["envs"][0]["game"] == 0
 
 
 def test_a_cutoff_opens_an_episode() -> None:
@@ -102,7 +102,7 @@ def test_finished_games_are_told_once_with_return_and_length() -> None:
     for action in random_actions(envs, 7):
         totals += envs.step(action).reward
     games = envs.finished()
-    assert [(game.stream, game.game, game.length) for game in games] == [(0, 0, 7), (1, 0, 7)]
+    assert [(game.env, game.game, game.length) for game in games] == [(0, 0, 7), (1, 0, 7)]
     assert [game.score for game in games] == totals.tolist()
     assert envs.finished() == []
 
@@ -140,7 +140,7 @@ def test_an_atari_game_is_restored_after_a_lost_life() -> None:
 
 def damage(kind: str, stream: dict[str, Any]) -> None:
     if kind == "frame":
-        stream["frame"] = fingerprint(np.zeros((8, 8, 3), np.uint8))
+        stream["frame"] = frame_hash(np.zeros((8, 8, 3), np.uint8))
     elif kind == "too many":
         stream["actions"] += [0] * 9
     else:
@@ -158,13 +158,13 @@ def test_a_game_that_does_not_replay_is_told_and_followed_by_the_next(
     for action in random_actions(envs, 10):
         envs.step(action)
     saved = envs.state()
-    damage(kind, saved["num_envs"][1])
+    damage(kind, saved["envs"][1])
     other = VectorEnv(CATCH, num_envs=3, seed=1)
     (warning,) = other.restore(saved)
-    assert "stream 1: game 1 could not be replayed" in warning
+    assert "environment 1: game 1 could not be replayed" in warning
     assert reason in warning
     assert other.restarted.tolist() == other.first.tolist() == [False, True, False]
-    assert [stream["game"] for stream in other.state()["num_envs"]] == [1, 2, 1]
+    assert [stream["game"] for stream in other.state()["envs"]] == [1, 2, 1]
     np.testing.assert_array_equal(other.frames[[0, 2]], envs.frames[[0, 2]])
     other.step(np.zeros(3, np.int64))
     assert not other.restarted.any()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.recipe import Recipe
 from tokenworlds.runs.spec import RunSpec

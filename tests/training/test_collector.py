@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 
 from tokenworlds.agent import Agent, AgentCarry
 from tokenworlds.core.types import ActionSpace
-from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.envs.vector import VectorEnv
 from tokenworlds.replay.store import ReplayStore
 from tokenworlds.runs.recipe import Collection

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tokenworlds.behaviours.ppo import PPO
-from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.evaluation.results import FILE, read_result
 from tokenworlds.nets.optimisers import Optimiser
 from tokenworlds.nets.policy_networks import FrameNetwork

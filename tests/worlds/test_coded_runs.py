@@ -10,7 +10,7 @@ from counted_frames import count_frames
 from tokenworlds.benchmarking.report import frames_encoded
 from tokenworlds.core.description import override
 from tokenworlds.core.progress import Progress
-from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.recipes.catalogue import load
 from tokenworlds.runs.checkpoint import read, write
 from tokenworlds.runs.recipe import Recipe, build_schedule

@@ -13,7 +13,7 @@ from tokenworlds.benchmarking.meters import release_memory
 from tokenworlds.benchmarking.workloads import ENCODING, TOKENIZER, open_workloads, write_trace
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.progress import Progress
-from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.runs.recipe import Recipe, build_schedule
 from tokenworlds.training.token_cache import Coding
 

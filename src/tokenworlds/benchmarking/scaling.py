@@ -18,7 +18,7 @@ from tokenworlds.core.errors import UserError
 from tokenworlds.core.protocols import Prior
 from tokenworlds.core.seeding import seed_everything, torch_generator
 from tokenworlds.core.types import ActionSpace, FrameShape
-from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.envs.vector import VectorEnv
 from tokenworlds.runs.recipe import Recipe
 from tokenworlds.training.dry_run import telling_what_does_not_fit

@@ -29,7 +29,7 @@ from tokenworlds.core.types import (
     once,
     to_frames,
 )
-from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.envs.vector import VectorEnv
 from tokenworlds.evaluation.episodes import random_actions
 from tokenworlds.runs.recipe import Learning, Recipe

@@ -161,7 +161,7 @@ class Bench:
         """The recipes to measure; all names are checked before the first measurement."""
         from tokenworlds.benchmarking.report import Target
         from tokenworlds.commands import choices
-        from tokenworlds.envs.spec import EnvSpec
+        from tokenworlds.envs.catalogue import EnvSpec
 
         env, targets = self.env or default_env(), list[Target]()
         for name in dict.fromkeys(self.recipes or (SCALED if self.scaling else RECIPES)):

@@ -12,7 +12,7 @@ import torch
 from tokenworlds.core.description import override
 from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.core.precision import Precision, best_precision, insist_on_precision
-from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.recipes.catalogue import load, own_modules
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.recipe import Recipe

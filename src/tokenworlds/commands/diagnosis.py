@@ -17,8 +17,8 @@ import torch
 from tokenworlds.core.config import variant
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.precision import best_precision, lack_of_bfloat16
+from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.envs.rendering import VARIABLE
-from tokenworlds.envs.spec import EnvSpec
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.machine import processor
 from tokenworlds.runs.recipe import Recipe

@@ -23,7 +23,7 @@ class Envs:
 
 
 def families() -> list[dict[str, Any]]:
-    from tokenworlds.envs.catalogue import describe
+    from tokenworlds.envs import catalogue
 
     return [
         {
@@ -34,7 +34,7 @@ def families() -> list[dict[str, Any]]:
             "installed": family.installed,
             "extra": family.extra,
         }
-        for family in describe()
+        for family in catalogue.families().values()
     ]
 
 

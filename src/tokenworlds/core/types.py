@@ -87,8 +87,8 @@ class Segment:
 class EnvStep:
     """What came of an action. `over` means that the environment must be reset before going on.
 
-    A lost life may be an `ending` without being `over`: the game goes on in a new episode.
-    `facts` are what the game tells of itself so far, by name; those of its last step are kept.
+    A lost life may be `terminated` but not `over`: the game goes on in a new episode. `info` holds
+    numbers about the game so far, by name; those of its last step are kept.
     """
 
     frame: NDArray[np.uint8]
@@ -96,7 +96,7 @@ class EnvStep:
     terminated: bool
     truncated: bool
     over: bool
-    facts: Mapping[str, float] = field(default_factory=dict)
+    info: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,25 +1,26 @@
-"""Environments by name, their protocols, and many of them at once."""
+"""Environments by name and protocol, one at a time or many at once."""
 
 from tokenworlds.envs.catalogue import (
-    Family,
+    EnvSpec,
     best_return,
     canonical,
     default_protocol,
-    describe,
+    families,
     make,
 )
-from tokenworlds.envs.spec import EnvSpec
-from tokenworlds.envs.vector import Finished, Outcome, VectorEnv
+from tokenworlds.envs.game import Family, Game
+from tokenworlds.envs.vector import Finished, VectorEnv, VectorStep
 
 __all__ = [
     "EnvSpec",
     "Family",
     "Finished",
-    "Outcome",
+    "Game",
     "VectorEnv",
+    "VectorStep",
     "best_return",
     "canonical",
     "default_protocol",
-    "describe",
+    "families",
     "make",
 ]

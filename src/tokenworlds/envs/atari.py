@@ -1,37 +1,37 @@
-"""Atari 2600 games on the Arcade Learning Environment (Machado et al., 2018), by its own interface.
+"""Atari 2600 games on the Arcade Learning Environment (Machado et al., 2018).
 
-Each game is a function of its seed and the actions. Without sticky actions the emulator draws
-nothing at random, yet its reset alone leaves traces of the game before (in Assault and
-KungFuMaster, among others) and its restored states forget parts of the score keeping (Amidar,
-Qbert): a reset followed by the restored state of the first start is exact in every game. With
-sticky actions the emulator takes a seed only while it loads a cartridge, so each game loads anew.
+Each game is a function of its seed and the actions. Without sticky actions the emulator is
+deterministic, but its reset alone keeps traces of the game before (in Assault and KungFuMaster,
+among others), and a restored state alone loses a part of the score keeping (Amidar, Qbert). A
+reset followed by restoring the state of the first start is exact in every game. With sticky
+actions the emulator reads its seed only when it loads a ROM, so every game loads it again.
 """
 
 import contextlib
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenworlds.core.errors import unknown
 from tokenworlds.core.seeding import derive, numpy_generator
 from tokenworlds.core.types import ActionSpace, EnvStep, FrameShape
-from tokenworlds.envs.game import Game
-from tokenworlds.envs.resize import resize_area
+from tokenworlds.envs.frames import resize_area
+from tokenworlds.envs.game import Family, Game, match_name
 
-# These cartridges have no mode for one agent; the emulator ends the process on one of them.
+# These ROMs have no mode for one player; one of them makes the emulator exit the process.
 TWO_PLAYERS = {"combat", "joust", "maze_craze", "warlords"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AtariProtocol:
-    """How a game is played; frames are raw frames of the emulator, 60 a second.
+    """Rules of play; `no_ops`, `skip` and `frames` count raw frames of the emulator, 60 a second.
 
-    With `lives_end`, a lost life is an ending in training; it never is one in evaluation.
-    With `lives_stop_skip`, it also cuts short the repetition of the action, in both.
+    With `lives_end`, a lost life terminates an episode in training, but never in evaluation.
+    With `lives_stop_skip`, it also stops the repetition of the action, in both.
     """
 
     sticky: float = 0.0
@@ -44,7 +44,9 @@ class AtariProtocol:
     def __str__(self) -> str:
         sticky = f"sticky actions {self.sticky}" if self.sticky else "no sticky actions"
         no_ops = f"1 to {self.no_ops} no-ops" if self.no_ops else "no no-ops"
-        lives = "a lost life ends a training episode" if self.lives_end else "lives do not count"
+        lives = (
+            "a lost life ends a training episode" if self.lives_end else "lost lives are ignored"
+        )
         return f"{sticky}, {no_ops}, skip {self.skip}, {lives}, at most {self.frames} raw frames"
 
 
@@ -58,9 +60,9 @@ PROTOCOLS: Mapping[str, AtariProtocol] = {
 
 
 class Atari(Game):
-    """One game: RGB, maximum of the last two raw frames, area resize, minimal action set.
+    """One game: maximum of the last two raw frames, area resize, minimal action set.
 
-    In `grey` the maximum is of the emulator's grey screens, not the grey of a maximum of colours.
+    With `grey`, the maximum is taken over the emulator's own grey screens.
     """
 
     def __init__(
@@ -85,25 +87,23 @@ class Atari(Game):
         super().__init__(frame_shape=shape, action_space=space)
 
     def begin(self, seed: int) -> NDArray[Any]:
-        """Switch the console on and let a number of frames drawn from the seed go by."""
         screens = [self._restart(seed)]
         if self._protocol.no_ops:
             generator = numpy_generator(seed, "no-ops")
             count = int(generator.integers(1, self._protocol.no_ops + 1))
             screens = self._idle(count, screens)
         self._lives = self._ale.lives()
-        return self._see(screens)
+        return self._frame(screens)
 
     def advance(self, action: NDArray[Any]) -> EnvStep:
-        """Repeat an action for the frames of the skip; rewards are summed."""
         reward, lost, screens = self._repeat(self._actions[int(action)])
         over = self._ale.game_over()
         terminated = self._ale.game_over(with_truncation=False) or (lost and self._lives_end)
         truncated = self._ale.game_truncated() and not terminated
-        return EnvStep(self._see(screens), float(reward), terminated, truncated, over)
+        return EnvStep(self._frame(screens), float(reward), terminated, truncated, over)
 
     def _repeat(self, action: Any) -> tuple[int, bool, list[NDArray[np.uint8]]]:
-        """Reward, whether a life was lost, and the screens to see: at most the last two."""
+        """The summed reward, whether a life was lost, and the last screens, at most two."""
         reward, lost = 0, False
         screens: list[NDArray[np.uint8]] = []
         for frame in range(self._protocol.skip):
@@ -111,13 +111,13 @@ class Atari(Game):
             lost = self._loses_life() or lost
             stop = self._ale.game_over() or (lost and self._protocol.lives_stop_skip)
             if stop or frame >= self._protocol.skip - 2:
-                screens.append(self._look())
+                screens.append(self._screen())
             if stop:
                 break
         return reward, lost, screens
 
     def _loses_life(self) -> bool:
-        # Some games count from 0 to their number of lives at first, and back to 0 when over.
+        # Some games first count up from 0 to their number of lives; all fall to 0 when over.
         before, self._lives = self._lives, self._ale.lives()
         return bool(0 < self._lives < before)
 
@@ -127,20 +127,20 @@ class Atari(Game):
             if self._ale.game_over():
                 self._ale.reset_game()
             if frame >= count - 2:
-                screens.append(self._look())
+                screens.append(self._screen())
         return screens[-2:]
 
-    def _look(self) -> NDArray[np.uint8]:
+    def _screen(self) -> NDArray[np.uint8]:
         grey = self._grey
         screen = self._ale.getScreenGrayscale()[..., None] if grey else self._ale.getScreenRGB()
         return np.asarray(screen)
 
-    def _see(self, screens: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
+    def _frame(self, screens: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
         screen = screens[0] if len(screens) == 1 else np.maximum(*screens)
         return resize_area(screen, self.frame_shape.height, self.frame_shape.width)
 
     def _restart(self, seed: int) -> NDArray[np.uint8]:
-        """The first screen of the console after it was switched on."""
+        """The first screen of a new game."""
         if self._protocol.sticky or self._start is None:
             return self._load(seed)
         state, screen = self._start
@@ -152,13 +152,13 @@ class Atari(Game):
         self._ale.setInt("random_seed", 1 + derive(seed, "ale") % (2**31 - 2))
         self._ale.loadROM(self._rom)
         self._ale.reset_game()
-        screen = self._look()
+        screen = self._screen()
         self._start = (self._ale.cloneState(include_rng=True), screen)
         return screen
 
 
 def new_interface(protocol: AtariProtocol) -> Any:
-    """An emulator with nothing left to its defaults; its messages are for errors only."""
+    """An emulator with every setting given explicitly; it prints only errors."""
     import ale_py
 
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
@@ -172,7 +172,7 @@ def new_interface(protocol: AtariProtocol) -> Any:
 
 
 def games() -> dict[str, str]:
-    """Names as papers write them (MsPacman), with the name of the cartridge (ms_pacman)."""
+    """The ROM (ms_pacman) of each game as papers spell it (MsPacman)."""
     from ale_py import roms
 
     ids = sorted(set(roms.get_all_rom_ids()) - TWO_PLAYERS)
@@ -180,18 +180,31 @@ def games() -> dict[str, str]:
 
 
 def canonical_game(game: str) -> str:
-    """The name as papers write it, from any spelling in upper or lower case."""
-    spellings = {name.lower(): name for name in games()}
-    plain = game.lower().replace("_", "").replace("-", "")
-    if plain not in spellings:
-        raise unknown("Atari game", game, games())
-    return spellings[plain]
+    """The name as papers spell it."""
+    return match_name("Atari game", game, games())
 
 
 def rom_path(game: str) -> str:
-    """Where the cartridge of a game lies."""
     from ale_py import roms
 
-    # It prints when the user names a folder of cartridges; standard output may be a document.
+    # ale_py prints if the user has set a ROM folder; standard output may be a JSON document.
     with contextlib.redirect_stdout(io.StringIO()):
         return str(roms.get_rom_path(games()[canonical_game(game)]))
+
+
+def build(game: str, size: int, protocol: str, evaluation: bool, grey: bool = False) -> Atari:
+    rules = PROTOCOLS[protocol]
+    return Atari(game, size=size, grey=grey, protocol=rules, evaluation=evaluation)
+
+
+FAMILY = Family(
+    name="atari",
+    about="Atari 2600 games for one player, as in the Atari 100k benchmark",
+    examples=("atari:Pong", "atari:Breakout", "atari:MsPacman"),
+    protocols={name: str(protocol) for name, protocol in PROTOCOLS.items()},
+    canonical=canonical_game,
+    build=build,
+    build_grey=partial(build, grey=True),
+    extra="atari",
+    package="ale_py",
+)

@@ -1,56 +1,50 @@
-"""Names of environments: `family:game`, each family with its protocols."""
+"""Environments by name (`family:game`) and protocol."""
 
-import importlib.util
-from collections.abc import Callable, Mapping
+import functools
+import importlib
+import pkgutil
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 
 from tokenworlds.core.errors import UserError, missing_extra, unknown
 from tokenworlds.core.protocols import Env
-from tokenworlds.envs import atari, control, crafter, gym, minatar
-from tokenworlds.envs.atari import Atari
-from tokenworlds.envs.catch import Catch
-from tokenworlds.envs.control import Control
-from tokenworlds.envs.crafter import Crafter
-from tokenworlds.envs.grey import Grey
-from tokenworlds.envs.gym import Gym
-from tokenworlds.envs.minatar import MinAtar
-from tokenworlds.envs.steer import Steer
+from tokenworlds.envs.frames import Grey
+from tokenworlds.envs.game import Family
 
-TOYS: Mapping[str, type[Catch] | type[Steer]] = {"catch": Catch, "steer": Steer}
-Build = Callable[[str, int, str, bool], Env]
+SMALLEST = 8
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Family:
-    """Environments of one origin. `protocols` names them with a sentence each, the default first.
+@dataclass(frozen=True, slots=True)
+class EnvSpec:
+    """An environment and the protocol that its scores are stored with.
 
-    `extra` is what pip must bring, and `package` what is then imported; a family without them
-    is always there. `canonical` spells a game as it is stored and may need the package. `grey`
-    builds a game that draws without colour by itself; others lose theirs on the way. In a family
-    with a `nameless` game the family's name alone stands for that game.
+    Any accepted spelling of the name may be given, and no protocol means the family's default.
+    Both are stored in full, so that equal environments have equal specs.
     """
 
     name: str
-    about: str
-    examples: tuple[str, ...]
-    protocols: Mapping[str, str]
-    canonical: Callable[[str], str]
-    build: Build
-    grey: Build | None = None
-    extra: str | None = None
-    package: str | None = None
-    nameless: bool = False
+    protocol: str = ""
+    size: int = 64
+    grey: bool = False
 
-    @property
-    def installed(self) -> bool:
-        """Whether its games can be played here."""
-        return self.package is None or importlib.util.find_spec(self.package) is not None
+    def __post_init__(self) -> None:
+        protocol = checked_protocol(self.name, self.protocol or default_protocol(self.name))
+        object.__setattr__(self, "name", canonical(self.name))
+        object.__setattr__(self, "protocol", protocol)
 
-
-def describe() -> tuple[Family, ...]:
-    """All families, the built-in one first."""
-    return FAMILIES
+    def make(self, *, evaluation: bool = False) -> Env:
+        """The environment, with square frames; evaluation plays whole games."""
+        family, game = _split(self.name)
+        if self.size < SMALLEST:
+            raise UserError(f"frames of size {self.size}: choose {SMALLEST} or more")
+        native = self.grey and family.build_grey
+        try:
+            env = (native or family.build)(game, self.size, self.protocol, evaluation)
+        except ModuleNotFoundError as error:
+            if error.name != family.package:
+                raise
+            raise missing_extra(self.name, str(family.extra)) from error
+        return Grey(env) if self.grey and not native else env
 
 
 def make(
@@ -61,38 +55,35 @@ def make(
     protocol: str | None = None,
     evaluation: bool = False,
 ) -> Env:
-    """The environment of a name, its frames `size` by `size`, in colour or in grey.
+    """The environment of a name; see `EnvSpec`."""
+    return EnvSpec(name, protocol or "", size, grey).make(evaluation=evaluation)
 
-    Evaluation plays whole games, whatever ends an episode in training.
-    """
-    family, game = _split(canonical(name))
-    if size < 8:
-        raise UserError(f"frames of size {size}: choose 8 or more")
-    chosen = checked_protocol(name, protocol or default_protocol(name))
-    try:
-        if grey and family.grey:
-            return family.grey(game, size, chosen, evaluation)
-        env = family.build(game, size, chosen, evaluation)
-        return Grey(env) if grey else env
-    except ModuleNotFoundError as error:
-        if error.name != family.package:
-            raise
-        raise missing_extra(_join(family, game), str(family.extra)) from error
+
+@functools.cache
+def families() -> Mapping[str, Family]:
+    """Each `Family` that a module of this package declares, by name; the built-in one first."""
+    package = importlib.import_module(__name__.rpartition(".")[0])
+    stems = [module.name for module in pkgutil.iter_modules(package.__path__)]
+    modules = [importlib.import_module(f"{package.__name__}.{stem}") for stem in stems]
+    values = [value for module in modules for value in vars(module).values()]
+    found = [value for value in values if isinstance(value, Family)]
+    found.sort(key=lambda family: (family.package is not None, family.name))
+    return {family.name: family for family in found}
 
 
 def canonical(name: str) -> str:
-    """The full name as it is stored: `catch` is `toy:catch`, `atari:pong` is `atari:Pong`."""
+    """The full name as stored: `toy:catch` for `catch`, `atari:Pong` for `atari:pong`."""
     family, game = _split(name)
-    return _join(family, family.canonical(game) if family.installed else game)
+    game = family.canonical(game) if family.installed else game
+    return f"{family.name}:{game}" if game else family.name
 
 
 def default_protocol(name: str) -> str:
-    """The protocol of an environment when none is named."""
     return next(iter(_split(name)[0].protocols))
 
 
 def checked_protocol(name: str, protocol: str) -> str:
-    """The protocol, if the environment can be played by it."""
+    """The protocol, or an error if the environment has none of this name."""
     protocols = _split(name)[0].protocols
     if protocol not in protocols:
         raise unknown(f"protocol for {name}", protocol, protocols)
@@ -100,107 +91,24 @@ def checked_protocol(name: str, protocol: str) -> str:
 
 
 def best_return(name: str) -> float | None:
-    """The best possible mean return of a game, where it is known."""
+    """The best possible mean return of a game, if it is known."""
     family, game = _split(canonical(name))
-    return TOYS[game].best_return if family.name == "toy" else None
+    return family.best_returns.get(game)
 
 
 def _split(name: str) -> tuple[Family, str]:
-    family, colon, game = name.partition(":")
-    if not colon and name in TOYS:
-        return _family("toy"), name
-    if name in {family.name for family in FAMILIES if family.nameless}:
-        return _family(name), ""
-    if not colon or not game:
-        raise unknown("environment", name, [*TOYS, *(e for f in FAMILIES for e in f.examples)])
-    return _family(family), game
+    """The family and the game of a name."""
+    for family in families().values():
+        if name in family.short_names:
+            return family, family.short_names[name]
+    prefix, _, game = name.partition(":")
+    if not game:
+        raise unknown("environment", name, _suggestions())
+    if prefix not in families():
+        raise unknown("environment family", prefix, families())
+    return families()[prefix], game
 
 
-def _join(family: Family, game: str) -> str:
-    return f"{family.name}:{game}" if game else family.name
-
-
-def _family(name: str) -> Family:
-    families = {family.name: family for family in FAMILIES}
-    if name not in families:
-        raise unknown("environment family", name, families)
-    return families[name]
-
-
-def _canonical_toy(game: str) -> str:
-    if game not in TOYS:
-        raise unknown("toy", game, TOYS)
-    return game
-
-
-def _build_atari(game: str, size: int, protocol: str, evaluation: bool, grey: bool = False) -> Env:
-    rules = atari.PROTOCOLS[protocol]
-    return Atari(game, size=size, grey=grey, protocol=rules, evaluation=evaluation)
-
-
-FAMILIES = (
-    Family(
-        name="toy",
-        about="small games that a laptop learns in minutes",
-        examples=tuple(f"toy:{toy}" for toy in TOYS),
-        protocols={"toy": "the rules of the game; steer is cut off after 16 steps"},
-        canonical=_canonical_toy,
-        build=lambda game, size, protocol, evaluation: TOYS[game](size=size),
-    ),
-    Family(
-        name="atari",
-        about="Atari 2600, one agent, as in the Atari 100k benchmark",
-        examples=("atari:Pong", "atari:Breakout", "atari:MsPacman"),
-        protocols={name: str(protocol) for name, protocol in atari.PROTOCOLS.items()},
-        canonical=atari.canonical_game,
-        build=_build_atari,
-        grey=partial(_build_atari, grey=True),
-        extra="atari",
-        package="ale_py",
-    ),
-    Family(
-        name="crafter",
-        about="survival and 22 achievements in a new world every game, with or without rewards",
-        examples=("crafter", "crafter:noreward"),
-        protocols=crafter.PROTOCOLS,
-        canonical=crafter.canonical_game,
-        build=lambda game, size, protocol, evaluation: Crafter(game, size=size),
-        extra="crafter",
-        package="crafter",
-        nameless=True,
-    ),
-    Family(
-        name="dmc",
-        about="DeepMind Control from pixels: physics, steered by vectors",
-        examples=("dmc:walker-walk", "dmc:cheetah-run", "dmc:cartpole-balance"),
-        protocols={name: str(protocol) for name, protocol in control.PROTOCOLS.items()},
-        canonical=control.canonical_task,
-        build=lambda game, size, protocol, evaluation: Control(
-            game, size=size, protocol=control.PROTOCOLS[protocol]
-        ),
-        extra="control",
-        package="dm_control",
-    ),
-    Family(
-        name="minatar",
-        about="five miniatures of Atari games, drawn in colours",
-        examples=tuple(f"minatar:{game}" for game in minatar.GAMES),
-        protocols={name: str(protocol) for name, protocol in minatar.PROTOCOLS.items()},
-        canonical=minatar.canonical_game,
-        build=lambda game, size, protocol, evaluation: MinAtar(
-            game, size=size, protocol=minatar.PROTOCOLS[protocol]
-        ),
-        extra="minatar",
-        package="minatar",
-    ),
-    Family(
-        name="gym",
-        about="any Gymnasium id, seen through its rendered pixels",
-        examples=("gym:CartPole-v1", "gym:Pendulum-v1", "gym:MountainCarContinuous-v0"),
-        protocols=gym.PROTOCOLS,
-        canonical=str,
-        build=lambda game, size, protocol, evaluation: Gym(game, size=size),
-        extra="gym",
-        package="pygame",
-    ),
-)
+def _suggestions() -> set[str]:
+    found = families().values()
+    return {name for family in found for name in (*family.short_names, *family.examples)}

@@ -1,12 +1,12 @@
-"""The DeepMind Control Suite (Tassa et al., 2018) from pixels, drawn by MuJoCo without a screen.
+"""The DeepMind Control Suite (Tassa et al., 2018) from pixels, rendered by MuJoCo.
 
-Nothing of it is imported before an environment is made: MuJoCo settles on a renderer while it is.
+The suite is imported only when an environment is made, because MuJoCo selects its renderer on
+import.
 """
 
 import atexit
 import contextlib
 import logging
-import re
 import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenworlds.core.errors import unknown
 from tokenworlds.core.types import ActionSpace, EnvStep, FrameShape
-from tokenworlds.envs.game import Game
-from tokenworlds.envs.rendering import choose_renderer, naming_the_renderer, where_it_draws
+from tokenworlds.envs.game import Family, Game, match_name
+from tokenworlds.envs.rendering import choose_renderer, explain_renderer_errors, render_caller
 
 SUITE: Mapping[str, tuple[str, ...]] = {
     "acrobot": ("swingup", "swingup_sparse"),
@@ -44,7 +43,7 @@ SUITE: Mapping[str, tuple[str, ...]] = {
     "swimmer": ("swimmer6", "swimmer15"),
     "walker": ("stand", "walk", "run"),
 }
-"""All domains with their tasks, written down because importing them takes a second."""
+"""All domains with their tasks, listed here because importing the suite takes a second."""
 TASKS = (
     "acrobot-swingup",
     "ball_in_cup-catch",
@@ -70,20 +69,20 @@ TASKS = (
 """The twenty tasks of GIT-STORM (Meo et al., 2024), table 6."""
 CAMERAS = {"quadruped": 2}
 UNBOUNDED = 1e10
-"""How MuJoCo writes that an action has no bound."""
+"""MuJoCo's bound for actions without bounds."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ControlProtocol:
-    """How a task is played; `steps` are control steps of the suite. `flat` draws in haste."""
+    """Rules of play; `steps` counts control steps of the suite, `flat` renders faster."""
 
     repeat: int = 2
     steps: int = 1000
     flat: bool = False
 
     def __str__(self) -> str:
-        light = "no shadows, reflections or smooth edges" if self.flat else "drawn in full"
-        return f"action repeated {self.repeat} times, {self.steps} control steps, {light}"
+        quality = "no shadows, reflections or anti-aliasing" if self.flat else "full rendering"
+        return f"action repeated {self.repeat} times, {self.steps} control steps, {quality}"
 
 
 PROTOCOLS: Mapping[str, ControlProtocol] = {
@@ -93,16 +92,16 @@ PROTOCOLS: Mapping[str, ControlProtocol] = {
 
 
 class Control(Game):
-    """One task, seen by its first camera (a quadruped by its third); no game is over early."""
+    """One task, seen by its first camera (a quadruped by its third)."""
 
     def __init__(
         self, task: str, *, size: int = 64, protocol: ControlProtocol = PROTOCOLS["dmc-vision"]
     ) -> None:
         prepare()
-        self._run = where_it_draws()
+        self._run = render_caller()
         self._stage: Stage = self._run(open_stage, canonical_task(task), size, protocol)
-        # Also for environments that are never closed, and before dm_control frees at exit what
-        # belongs to another thread than the one that exits.
+        # For environments that are never closed, and before dm_control's own exit handler frees
+        # these objects on the wrong thread.
         self._free = weakref.finalize(self, self._run, self._stage.free)
         atexit.register(self._free)
         super().__init__(
@@ -112,24 +111,21 @@ class Control(Game):
         )
 
     def begin(self, seed: int) -> NDArray[Any]:
-        """Begin with the task's own generator starting anew from the seed."""
         frame: NDArray[np.uint8] = self._run(self._stage.begin, seed)
         return frame
 
     def advance(self, action: NDArray[Any]) -> EnvStep:
-        """Repeat an action; rewards are summed."""
         step: EnvStep = self._run(self._stage.advance, action)
         return step
 
     def close(self) -> None:
-        """Give back what was drawn with."""
         super().close()
         self._free()
         atexit.unregister(self._free)
 
 
 class Stage:
-    """A task of the suite and the camera that looks at it, to be used on one thread only."""
+    """A task of the suite and its camera, for use on one thread only."""
 
     def __init__(self, environment: Any, size: int, camera: int, protocol: ControlProtocol) -> None:
         from dm_control.mujoco import Camera
@@ -137,68 +133,64 @@ class Stage:
         self._environment = environment
         self._repeat = protocol.repeat
         self._flags = {"shadow": False, "reflection": False} if protocol.flat else None
-        prepare_drawing(environment.physics.model.vis, size, protocol.flat)
-        with naming_the_renderer():
-            # Kept for all frames: a new one for each would take longer than a flat frame.
+        prepare_rendering(environment.physics.model.vis, size, protocol.flat)
+        with explain_renderer_errors():
+            # One camera for all frames: making one takes longer than rendering a flat frame.
             self._camera = Camera(environment.physics, size, size, camera)
-            self._see()
+            self._render()
         self.low, self.high = action_bounds(environment.action_spec())
 
     def begin(self, seed: int) -> NDArray[np.uint8]:
-        """The first frame of a game."""
         self._environment.task.random.seed([seed % 2**32, seed >> 32])
         self._environment.reset()
-        return self._see()
+        return self._render()
 
     def advance(self, action: NDArray[Any]) -> EnvStep:
-        """An end with discount 0 is a true one."""
+        """A last step with discount 0 is terminated, with any other truncated."""
         share = (np.clip(action, -1, 1).astype(np.float64) + 1) / 2
-        own = self.low + share * (self.high - self.low)
+        native = self.low + share * (self.high - self.low)
         reward = 0.0
         for _ in range(self._repeat):
-            step = self._environment.step(own)
+            step = self._environment.step(native)
             reward += float(step.reward)
             if step.last():
                 break
         over, terminated = step.last(), step.last() and step.discount == 0
-        return EnvStep(
-            self._see(), reward, terminated, truncated=over and not terminated, over=over
-        )
+        return EnvStep(self._render(), reward, terminated, over and not terminated, over)
 
     def free(self) -> None:
-        """Free what MuJoCo holds, the drawing context above all."""
         self._environment.physics.free()
         del self._camera, self._environment
 
-    def _see(self) -> NDArray[np.uint8]:
-        # A copy, because the camera draws the next frame over this one.
-        picture: NDArray[np.uint8] = self._camera.render(render_flag_overrides=self._flags)
-        return picture.copy()
+    def _render(self) -> NDArray[np.uint8]:
+        # A copy, because the camera reuses its buffer.
+        frame: NDArray[np.uint8] = self._camera.render(render_flag_overrides=self._flags)
+        return frame.copy()
 
 
 def prepare() -> None:
-    """Settle on a renderer, unless the package is missing: it loads nothing of itself here."""
+    """Choose a renderer, after an import that fails at once if dm_control is missing."""
     import dm_control  # noqa: F401
 
     choose_renderer()
 
 
 def open_stage(task: str, size: int, protocol: ControlProtocol) -> Stage:
-    """The stage of a task, made on the thread that is to use it."""
+    """Make the stage of a task; must run on the thread that will use it."""
     domain, _, name = task.partition("-")
-    with naming_the_renderer():
+    with explain_renderer_errors():
         from dm_control import suite
-    # The seed is for what some domains draw while they are built. Steps are counted by the game:
-    # lqr has no limit of its own.
-    given = {"random": np.random.RandomState(0), "time_limit": float("inf")}
+    # Some domains sample while they are built, hence a fixed seed. The time limit is the game's,
+    # because lqr has none.
+    arguments = {"random": np.random.RandomState(0), "time_limit": float("inf")}
     with without_warnings():
-        environment = suite.load(domain, name, task_kwargs=given)
+        environment = suite.load(domain, name, task_kwargs=arguments)
     return Stage(environment, size, CAMERAS.get(domain, 0), protocol)
 
 
 @contextlib.contextmanager
 def without_warnings() -> Iterator[None]:
-    """MuJoCo logs that cheetah's description is written in an old way."""
+    """Silence logging: MuJoCo warns that the description of cheetah is in an old format."""
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -207,32 +199,38 @@ def without_warnings() -> Iterator[None]:
         logging.disable(disabled)
 
 
-def prepare_drawing(visual: Any, size: int, flat: bool) -> None:
-    """Settings that are read when the drawing context is made; the buffer holds just a frame."""
+def prepare_rendering(visual: Any, size: int, flat: bool) -> None:
+    """Set what MuJoCo reads when it makes a rendering context; the buffer holds one frame."""
     visual.global_.offwidth = visual.global_.offheight = size
     if flat:
         visual.quality.offsamples = visual.quality.shadowsize = 0
 
 
 def action_bounds(spec: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """What -1 and 1 stand for; where there are no bounds (lqr) they stand for themselves."""
+    """What -1 and 1 stand for: the bounds, or themselves where there are none (lqr)."""
     low, high = np.array(spec.minimum, np.float64), np.array(spec.maximum, np.float64)
     return np.where(low <= -UNBOUNDED, -1, low), np.where(high >= UNBOUNDED, 1, high)
 
 
 def names() -> list[str]:
-    """All tasks as they are stored: `domain-task`."""
     return [f"{domain}-{task}" for domain, tasks in SUITE.items() for task in tasks]
 
 
 def canonical_task(task: str) -> str:
-    """The name as it is stored, from any case and separators; `cup` is `ball_in_cup`."""
-    spellings = {_plain(name): name for name in names()}
-    spellings["cupcatch"] = "ball_in_cup-catch"
-    if _plain(task) not in spellings:
-        raise unknown("task of DeepMind Control", task, names())
-    return spellings[_plain(task)]
+    """The name as stored, `domain-task`; `cup-catch` is `ball_in_cup-catch`."""
+    aliases = {"cupcatch": "ball_in_cup-catch"}
+    return match_name("task of DeepMind Control", task, names(), aliases)
 
 
-def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
+FAMILY = Family(
+    name="dmc",
+    about="DeepMind Control from pixels, with continuous actions",
+    examples=("dmc:walker-walk", "dmc:cheetah-run", "dmc:cartpole-balance"),
+    protocols={name: str(protocol) for name, protocol in PROTOCOLS.items()},
+    canonical=canonical_task,
+    build=lambda game, size, protocol, evaluation: Control(
+        game, size=size, protocol=PROTOCOLS[protocol]
+    ),
+    extra="control",
+    package="dm_control",
+)

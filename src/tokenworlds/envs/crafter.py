@@ -1,4 +1,4 @@
-"""Crafter (Hafner, 2022): survival in a world of its own for every game, with 22 achievements."""
+"""Crafter (Hafner, 2022): survival in a procedurally generated world, with 22 achievements."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -8,25 +8,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenworlds.core.errors import UserError, unknown
-from tokenworlds.core.facts import ACHIEVEMENT
+from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import ActionSpace, EnvStep, FrameShape
-from tokenworlds.envs.game import Game
+from tokenworlds.envs.game import Family, Game, match_name
 
+ACHIEVEMENT = "achievement/"
+"""Prefix of the names in `EnvStep.info` that count achievements."""
 GAMES = ("reward", "noreward")
 LENGTH = 10_000
 SMALLEST = 18
-"""Nine by nine cells are drawn; in cells of a single pixel there is no room for the numbers."""
-PROTOCOLS: Mapping[str, str] = {
-    "crafter-1m": f"rewards and endings as the benchmark's, at most {LENGTH} steps",
-}
+"""Crafter renders nine by nine cells; cells of one pixel have no room for the numbers."""
 
 
 class Crafter(Game):
-    """A death terminates an episode, the time limit truncates it. Its last step has achievements.
+    """Death terminates an episode, the time limit truncates it; the last step has achievements.
 
-    The noise of the night is drawn from the game's own generator, so other sizes of frames make
-    other games.
+    Crafter renders the noise of the night with the random generator of the game, so frames of
+    another size make another game.
     """
 
     def __init__(self, game: str = "", *, size: int = 64, length: int = LENGTH) -> None:
@@ -40,51 +38,58 @@ class Crafter(Game):
         super().__init__(frame_shape=FrameShape(size, size), action_space=ActionSpace(actions))
 
     def begin(self, seed: int) -> NDArray[Any]:
-        """Make the world of the seed, which takes a second."""
+        """Generate the world of the seed, which takes a second."""
         world = self._environment._world
-        # The seed that Crafter's reset hands to its world hangs on the games before.
+        # Crafter's own reset passes its world a seed that depends on earlier games.
         world.reset = partial(reset_in_order, world, seed)
         return np.ascontiguousarray(self._environment.reset())
 
     def advance(self, action: NDArray[Any]) -> EnvStep:
-        """Execute an action."""
         frame, reward, over, info = self._environment.step(int(action))
         terminated = info["discount"] == 0
-        facts = achievements(info) if over else {}
+        counts = achievements(info) if over else {}
         frame = np.ascontiguousarray(frame)
-        return EnvStep(frame, float(reward), terminated, over and not terminated, over, facts)
+        return EnvStep(frame, float(reward), terminated, over and not terminated, over, counts)
 
 
 class OrderedSet(dict[Any, None]):
-    """What Crafter asks of a set, in the order in which things were added."""
+    """The methods of a set that Crafter uses, with items in insertion order."""
 
     def add(self, item: Any) -> None:
-        """Put an item last."""
         self[item] = None
 
     def remove(self, item: Any) -> None:
-        """Take an item out."""
         del self[item]
 
 
 def reset_in_order(world: Any, game_seed: int, seed: object = None) -> None:
-    """Empty a world and seed it; creatures are kept in order, so that the seed fixes the game.
+    """Empty and seed a world whose creatures keep their order, so that the seed fixes the game.
 
-    Crafter keeps them in sets, where their order hangs on addresses in memory, and draws from
-    them. Only this one world is changed, never the package.
+    Crafter samples creatures from sets, whose order depends on memory addresses. This changes
+    one world object, not the package.
     """
     type(world).reset(world, [game_seed % 2**32, game_seed >> 32])
     world._chunks = defaultdict(OrderedSet)
 
 
 def achievements(info: Mapping[str, Any]) -> dict[str, float]:
-    """How often each of the 22 was achieved in the game so far."""
+    """How often each of the 22 was unlocked in the game so far."""
     return {f"{ACHIEVEMENT}{name}": float(n) for name, n in info["achievements"].items()}
 
 
 def canonical_game(game: str) -> str:
-    """The variant of the benchmark as it is stored: the usual one, with rewards, has no name."""
-    plain = game.lower().replace("_", "").replace("-", "")
-    if plain not in ("", *GAMES):
-        raise unknown("Crafter variant", game, GAMES)
-    return plain.removeprefix("reward")
+    """The variant of the benchmark as stored: empty for the usual one, with rewards."""
+    return match_name("Crafter variant", game, GAMES, {"": ""}).removeprefix("reward")
+
+
+FAMILY = Family(
+    name="crafter",
+    about="survival and 22 achievements in a new world every game, with or without rewards",
+    examples=("crafter", "crafter:noreward"),
+    protocols={"crafter-1m": f"rewards and deaths of the benchmark, at most {LENGTH} steps"},
+    canonical=canonical_game,
+    build=lambda game, size, protocol, evaluation: Crafter(game, size=size),
+    extra="crafter",
+    package="crafter",
+    short_names={"crafter": ""},
+)

@@ -1,8 +1,8 @@
-"""Any Gymnasium environment, seen through the pictures it draws of itself."""
+"""Any Gymnasium environment, observed through the frames it renders."""
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
@@ -12,18 +12,14 @@ from numpy.typing import NDArray
 
 from tokenworlds.core.errors import UserError, missing_extra, unknown
 from tokenworlds.core.types import ActionSpace, EnvStep, FrameShape
-from tokenworlds.envs.game import Game
-from tokenworlds.envs.resize import resize_area
-
-PROTOCOLS: Mapping[str, str] = {
-    "gym": "rewards, endings and time limit as the id defines them",
-}
+from tokenworlds.envs.frames import resize_area
+from tokenworlds.envs.game import Family, Game
 
 
 class Gym(Game):
-    """One Gymnasium id; a termination is an ending, a truncation a truncation.
+    """One Gymnasium id; a step that is terminated and truncated counts as terminated.
 
-    Vectors in [-1, 1] are stretched to the bounds of a `Box` of actions.
+    Vectors in [-1, 1] are scaled to the bounds of a `Box` of actions.
     """
 
     def __init__(self, name: str, *, size: int = 64) -> None:
@@ -33,45 +29,42 @@ class Gym(Game):
         super().__init__(
             frame_shape=FrameShape(size, size), action_space=action_space(name, self._space)
         )
-        # An environment that cannot draw itself says so at its first picture.
+        # Fail now, not in the first game, if the environment cannot render.
         self.begin(0)
 
     def begin(self, seed: int) -> NDArray[Any]:
-        """Reset the environment, whose own generator starts anew from the seed."""
         self._environment.reset(seed=seed)
-        return self._see()
+        return self._render()
 
     def advance(self, action: NDArray[Any]) -> EnvStep:
-        """Execute an action in the environment's own units."""
-        given = in_own_units(self._space, action)
-        _, reward, terminated, truncated, _ = self._environment.step(given)
+        native = to_native(self._space, action)
+        _, reward, terminated, truncated, _ = self._environment.step(native)
         terminated, truncated = bool(terminated), bool(truncated) and not terminated
         return EnvStep(
-            self._see(), float(reward), terminated, truncated, over=terminated or truncated
+            self._render(), float(reward), terminated, truncated, over=terminated or truncated
         )
 
     def close(self) -> None:
-        """Close the environment and its window."""
         super().close()
         self._environment.close()
 
-    def _see(self) -> NDArray[np.uint8]:
-        with naming_what_is_missing(self._name):
-            picture = self._environment.render()
-        if not isinstance(picture, np.ndarray) or picture.ndim != 3:
-            raise UserError(f"gym:{self._name} does not draw itself as an RGB array")
-        picture = picture[..., :3].astype(np.uint8, copy=False)
-        return resize_area(picture, self.frame_shape.height, self.frame_shape.width)
+    def _render(self) -> NDArray[np.uint8]:
+        with explain_missing_packages(self._name):
+            frame = self._environment.render()
+        if not isinstance(frame, np.ndarray) or frame.ndim != 3:
+            raise UserError(f"gym:{self._name} renders {type(frame).__name__}, not an RGB array")
+        frame = frame[..., :3].astype(np.uint8, copy=False)
+        return resize_area(frame, self.frame_shape.height, self.frame_shape.width)
 
 
 def open_environment(name: str) -> "gymnasium.Env[Any, Any]":
     """The environment of an id (`CartPole-v1`, or `module:Id-v0` to import a module first)."""
-    # Pictures need no screen, and what these packages print has no place on standard output.
+    # Rendering needs no screen, and pygame must not print to standard output.
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     if ":" not in name and name not in gymnasium.registry:
         raise unknown("Gymnasium id", name, ids())
-    with naming_what_is_missing(name):
+    with explain_missing_packages(name):
         try:
             return gymnasium.make(name, render_mode="rgb_array", disable_env_checker=True)
         except gymnasium.error.UnregisteredEnv as error:
@@ -79,24 +72,23 @@ def open_environment(name: str) -> "gymnasium.Env[Any, Any]":
 
 
 @contextlib.contextmanager
-def naming_what_is_missing(name: str) -> Iterator[None]:
-    """Turns complaints about packages that are not installed into one sentence for the user."""
+def explain_missing_packages(name: str) -> Iterator[None]:
+    """Turn errors about packages that are not installed into a `UserError`."""
     try:
         yield
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         if "pygame" in str(error):
-            raise missing_extra(f"drawing gym:{name}", "gym") from error
+            raise missing_extra(f"rendering gym:{name}", "gym") from error
         raise UserError(f"gym:{name} needs a package that is not installed: {error}") from error
 
 
 def ids() -> list[str]:
-    """The ids that Gymnasium itself brings."""
+    """The ids of Gymnasium's own environments."""
     entries = ((name, str(spec.entry_point)) for name, spec in gymnasium.registry.items())
     return sorted(name for name, entry in entries if entry.startswith("gymnasium.envs"))
 
 
 def action_space(name: str, space: "spaces.Space[Any]") -> ActionSpace:
-    """The space as an agent sees it."""
     if isinstance(space, spaces.Discrete):
         return ActionSpace(int(space.n))
     if isinstance(space, spaces.Box) and space.is_bounded():
@@ -104,11 +96,23 @@ def action_space(name: str, space: "spaces.Space[Any]") -> ActionSpace:
     raise UserError(f"gym:{name} has actions {space}: choose an id with Discrete or bounded Box")
 
 
-def in_own_units(space: "spaces.Space[Any]", action: NDArray[Any]) -> Any:
-    """An action of an agent as the environment wants it."""
+def to_native(space: "spaces.Space[Any]", action: NDArray[Any]) -> Any:
+    """An agent's action in the units of the environment."""
     if isinstance(space, spaces.Discrete):
         return int(space.start) + int(action)
     assert isinstance(space, spaces.Box), space
     share = (action.reshape(space.shape).astype(np.float64) + 1) / 2
-    stretched = space.low + share * (space.high.astype(np.float64) - space.low)
-    return np.clip(stretched, space.low, space.high).astype(space.dtype)
+    scaled = space.low + share * (space.high.astype(np.float64) - space.low)
+    return np.clip(scaled, space.low, space.high).astype(space.dtype)
+
+
+FAMILY = Family(
+    name="gym",
+    about="any Gymnasium id, observed through the frames it renders",
+    examples=("gym:CartPole-v1", "gym:Pendulum-v1", "gym:MountainCarContinuous-v0"),
+    protocols={"gym": "rewards, termination and time limit as the id defines them"},
+    canonical=str,
+    build=lambda game, size, protocol, evaluation: Gym(game, size=size),
+    extra="gym",
+    package="pygame",
+)

@@ -1,4 +1,4 @@
-"""MinAtar (Young and Tian, 2019): five small games, drawn in colours."""
+"""MinAtar (Young and Tian, 2019): miniatures of five Atari games, rendered in colours."""
 
 import logging
 from collections.abc import Mapping
@@ -9,9 +9,8 @@ import numpy as np
 from jaxtyping import Bool, UInt8
 from numpy.typing import NDArray
 
-from tokenworlds.core.errors import unknown
 from tokenworlds.core.types import ActionSpace, EnvStep, FrameShape
-from tokenworlds.envs.game import Game
+from tokenworlds.envs.game import Family, Game, match_name
 
 GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
 BACKGROUND = (14, 14, 24)
@@ -33,7 +32,7 @@ PALETTE = np.array(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MinAtarProtocol:
-    """How a game is played; `steps` bounds games that a good agent would never end."""
+    """Rules of play; `steps` truncates games that a good agent would never lose."""
 
     sticky: float = 0.0
     steps: int = 10_000
@@ -50,7 +49,7 @@ PROTOCOLS: Mapping[str, MinAtarProtocol] = {
 
 
 class MinAtar(Game):
-    """One game, each channel drawn in a colour. Freeway's clock truncates its episodes."""
+    """One game, each channel in a colour of its own. Freeway's clock truncates its episodes."""
 
     def __init__(
         self, game: str, *, size: int = 64, protocol: MinAtarProtocol = PROTOCOLS["minatar"]
@@ -67,28 +66,26 @@ class MinAtar(Game):
         )
 
     def begin(self, seed: int) -> NDArray[Any]:
-        """Start from a new object, since MinAtar's own reset keeps the last action."""
+        """Make a new object, because MinAtar's own reset keeps the last action."""
         self._environment = self._new_environment()
         self._environment.seed([seed % 2**32, seed >> 32])
         self._environment.reset()
-        return self._see()
+        return self._render()
 
     def advance(self, action: NDArray[Any]) -> EnvStep:
-        """Execute one of the game's minimal actions."""
         reward, over = self._environment.act(self._actions[int(action)])
-        timed = self._game == "freeway"
-        terminated, truncated = bool(over) and not timed, bool(over) and timed
-        return EnvStep(self._see(), float(reward), terminated, truncated, bool(over))
+        over, timed = bool(over), self._game == "freeway"
+        return EnvStep(self._render(), float(reward), over and not timed, over and timed, over)
 
-    def _see(self) -> NDArray[np.uint8]:
-        return draw(self._environment.state(), self.frame_shape.height)
+    def _render(self) -> NDArray[np.uint8]:
+        return render(self._environment.state(), self.frame_shape.height)
 
     def _new_environment(self) -> Any:
         return self._environment_class(self._game, sticky_action_prob=self._protocol.sticky)
 
 
-def draw(cells: Bool[np.ndarray, "H W C"], size: int) -> UInt8[np.ndarray, "_ _ 3"]:
-    """Each channel in its colour, channels in one cell mixed evenly; nearest cell to each pixel."""
+def render(cells: Bool[np.ndarray, "H W C"], size: int) -> UInt8[np.ndarray, "_ _ 3"]:
+    """Average the colours of the channels of each cell; a pixel shows the nearest cell."""
     layers = cells.sum(axis=-1, keepdims=True)
     mixed = cells @ PALETTE[: cells.shape[-1]] // np.maximum(layers, 1)
     board = np.where(layers > 0, mixed, BACKGROUND).astype(np.uint8)
@@ -97,10 +94,10 @@ def draw(cells: Bool[np.ndarray, "H W C"], size: int) -> UInt8[np.ndarray, "_ _ 
 
 
 def environment_class() -> Any:
-    """MinAtar's wrapper; its lament about missing plotting packages is not passed on."""
+    """MinAtar's `Environment`, imported without its warning about missing plotting packages."""
     root, silence = logging.getLogger(), logging.NullHandler()
     disabled = root.manager.disable
-    # Without a handler the lament would set up logging for the whole process.
+    # Without a handler the warning would configure logging for the whole process.
     root.addHandler(silence)
     logging.disable(logging.WARNING)
     try:
@@ -112,9 +109,18 @@ def environment_class() -> Any:
 
 
 def canonical_game(game: str) -> str:
-    """The game's name as MinAtar writes it, from any spelling in upper or lower case."""
-    spellings = {name.replace("_", ""): name for name in GAMES}
-    plain = game.lower().replace("_", "").replace("-", "")
-    if plain not in spellings:
-        raise unknown("MinAtar game", game, GAMES)
-    return spellings[plain]
+    return match_name("MinAtar game", game, GAMES)
+
+
+FAMILY = Family(
+    name="minatar",
+    about="miniatures of five Atari games, rendered in colours",
+    examples=tuple(f"minatar:{game}" for game in GAMES),
+    protocols={name: str(protocol) for name, protocol in PROTOCOLS.items()},
+    canonical=canonical_game,
+    build=lambda game, size, protocol, evaluation: MinAtar(
+        game, size=size, protocol=PROTOCOLS[protocol]
+    ),
+    extra="minatar",
+    package="minatar",
+)

@@ -1,4 +1,4 @@
-"""Where MuJoCo draws: a renderer that works without a screen, and the one thread that uses it."""
+"""MuJoCo rendering without a screen: the choice of a renderer, and the thread that uses it."""
 
 import contextlib
 import functools
@@ -16,9 +16,9 @@ from tokenworlds.core.errors import UserError
 T = TypeVar("T")
 VARIABLE = "MUJOCO_GL"
 HEADLESS = ("egl", "osmesa")
-"""Renderers that need no screen, the better one first: OSMesa knows no graphics card."""
+"""Renderers that need no screen; EGL first, because OSMesa cannot use a graphics card."""
 NO_RENDERER = (
-    "MuJoCo cannot draw here: install libegl1 libgl1 libopengl0 libgl1-mesa-dri "
+    "MuJoCo cannot render here: install libegl1 libgl1 libopengl0 libgl1-mesa-dri "
     "(or libosmesa6), for example with apt-get"
 )
 PROBE = """
@@ -32,12 +32,12 @@ context.free()
 
 
 def choose_renderer() -> str:
-    """Settle on a renderer before MuJoCo is imported; returns its name, "" where MuJoCo chooses."""
-    chosen = find_renderer(os.environ, sys.platform, draws)
+    """Set the renderer before MuJoCo is imported; returns its name, or "" if MuJoCo chooses."""
+    chosen = find_renderer(os.environ, sys.platform, renderer_works)
     if chosen:
         os.environ[VARIABLE] = chosen
     if chosen in HEADLESS:
-        # Drawing has a thread of its own here; dm_control's threads for OSMesa complain at exit.
+        # `RenderThread` replaces dm_control's threads for OSMesa, which raise errors at exit.
         os.environ.setdefault("DISABLE_RENDER_THREAD_OFFLOADING", "1")
     return chosen
 
@@ -45,7 +45,7 @@ def choose_renderer() -> str:
 def find_renderer(
     environment: Mapping[str, str], platform: str, works: Callable[[str], bool]
 ) -> str:
-    """What the user chose, else on Linux the first that works without a screen."""
+    """The user's choice, or on Linux the first renderer that works without a screen."""
     if environment.get(VARIABLE):
         return environment[VARIABLE].lower()
     if not platform.startswith("linux"):
@@ -59,8 +59,8 @@ def find_renderer(
 
 
 @functools.cache
-def draws(renderer: str) -> bool:
-    """Whether a renderer works, tried in another process: a broken driver may end its process."""
+def renderer_works(renderer: str) -> bool:
+    """Try a renderer in another process, because a broken driver may crash it."""
     environment = {**os.environ, VARIABLE: renderer}
     try:
         done = subprocess.run(
@@ -76,8 +76,8 @@ def draws(renderer: str) -> bool:
 
 
 @contextlib.contextmanager
-def naming_the_renderer() -> Iterator[None]:
-    """Turns what a renderer raises when it cannot begin into one sentence for the user."""
+def explain_renderer_errors() -> Iterator[None]:
+    """Turn the errors of a renderer that cannot start into a `UserError`."""
     try:
         yield
     except (UserError, ModuleNotFoundError):
@@ -85,33 +85,28 @@ def naming_the_renderer() -> Iterator[None]:
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         chosen = os.environ.get(VARIABLE)
+        if not chosen:
+            raise UserError(f"{NO_RENDERER} ({reason})") from error
         raise UserError(
-            refusal(chosen, reason) if chosen else f"{NO_RENDERER} ({reason})"
+            f"MuJoCo cannot render with {VARIABLE}={chosen} ({reason}): choose from "
+            f"{', '.join(HEADLESS)}, glfw, or unset it to select one automatically"
         ) from error
 
 
-def refusal(chosen: str, reason: str) -> str:
-    """What to say of a renderer that was chosen and does not work."""
-    return (
-        f"MuJoCo cannot draw with {VARIABLE}={chosen} ({reason}); unset it to have a renderer "
-        f"found, or choose from {', '.join(HEADLESS)}, glfw"
-    )
+class RenderThread:
+    """A thread that runs calls in order; OpenGL objects belong to the thread that made them.
 
-
-class DrawingThread:
-    """Runs calls one after the other on a thread of its own, to which all that they make belongs.
-
-    A thread that Python does not wait for: what is to be freed at exit is freed on it.
+    Python does not wait for this thread at exit, so calls at exit can still free objects on it.
     """
 
     def __init__(self) -> None:
         self._calls: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]]
         self._calls = SimpleQueue()
-        self._thread = threading.Thread(target=self._serve, name="drawing", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="rendering", daemon=True)
         self._thread.start()
 
     def run(self, function: Callable[..., T], *arguments: Any) -> T:
-        """What the function returns or raises there; from there itself it is simply called."""
+        """Call a function on this thread and return its result or raise its error."""
         if threading.current_thread() is self._thread:
             return function(*arguments)
         answer: Future[T] = Future()
@@ -132,17 +127,17 @@ class DrawingThread:
 
 
 @functools.cache
-def drawing_thread() -> DrawingThread:
-    """The thread of this process that draws without a screen."""
-    return DrawingThread()
+def render_thread() -> RenderThread:
+    """The one rendering thread of this process."""
+    return RenderThread()
 
 
-def where_it_draws() -> Callable[..., Any]:
-    """What calls a function that draws, given the function and its arguments.
+def render_caller() -> Callable[..., Any]:
+    """A function that calls another one, with its arguments, on the thread for rendering.
 
-    What is drawn with belongs to the thread that made it, so there is one for all: an environment
-    may be stepped from any thread. Windows (GLFW) belong to the caller's, which is to be the main.
+    All environments share one thread, so each can be stepped from any thread. GLFW windows are
+    an exception: they work only on the caller's thread, which must be the main thread.
     """
     if os.environ.get(VARIABLE) in HEADLESS:
-        return drawing_thread().run
+        return render_thread().run
     return lambda function, *arguments: function(*arguments)

@@ -10,7 +10,7 @@ from torch import Tensor
 from tokenworlds.agent import Agent
 from tokenworlds.core.seeding import torch_generator
 from tokenworlds.core.types import ActionSpace
-from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.envs.vector import VectorEnv
 
 Act = Callable[[Tensor, Tensor], Tensor]
@@ -93,8 +93,8 @@ def play(
         action = act(torch.from_numpy(envs.frames), torch.from_numpy(envs.first))
         envs.step(action.cpu().numpy())
         for game in envs.finished():
-            if len(finished[game.stream]) < shares[game.stream]:
-                finished[game.stream].append(Episode(game.score, game.length, game.facts))
+            if len(finished[game.env]) < shares[game.env]:
+                finished[game.env].append(Episode(game.score, game.length, game.info))
     return [episode for kept in finished for episode in kept]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tokenworlds.core.errors import UserError
-from tokenworlds.core.facts import ACHIEVEMENT
+from tokenworlds.envs.crafter import ACHIEVEMENT
 
 FILE = "evaluation.json"
 INFO = ("info", "random_info")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tokenworlds.core.precision import Precision
-from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.runs.recipe import Recipe
 
 

@@ -8,8 +8,7 @@ from tokenworlds.agent import Agent
 from tokenworlds.core.errors import Dreamless
 from tokenworlds.core.progress import Progress
 from tokenworlds.core.seeding import derive, numpy_generator, torch_generator
-from tokenworlds.envs.catalogue import best_return
-from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.envs.catalogue import EnvSpec, best_return
 from tokenworlds.evaluation.dreams import DreamRows, dream_rows, sample_segment
 from tokenworlds.evaluation.episodes import evaluate, evaluate_random
 from tokenworlds.evaluation.results import FILE, Result, info_by_name, read_result

@@ -11,7 +11,7 @@ from torch import Tensor
 from tokenworlds.core.clocks import Every
 from tokenworlds.core.progress import Phase, Progress
 from tokenworlds.envs.atari import PROTOCOLS as ATARI_PROTOCOLS
-from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.evaluation.episodes import Episode, EvaluationStopped, evaluate
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.metrics import Average, MetricsFile

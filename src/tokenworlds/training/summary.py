@@ -6,7 +6,7 @@ from torch import nn
 
 from tokenworlds.agent import Agent
 from tokenworlds.core.protocols import HasPrior
-from tokenworlds.envs.spec import EnvSpec
+from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.nets.codebooks import Codebook
 from tokenworlds.runs.recipe import Recipe
 from tokenworlds.training.dry_run import telling_what_does_not_fit
