@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tokenworlds import behaviours
-from tokenworlds.core.families import import_member, main_component, members
+from tokenworlds.core.config import import_member, main_component, members
 from tokenworlds.core.protocols import Behaviour
 from tokenworlds.core.trees import named_tensors, restore_tensors, where_rows
 from tokenworlds.core.types import ActionSpace, FrameShape, Segment

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from tokenworlds import worlds
-from tokenworlds.core.families import import_member, main_component, members
+from tokenworlds.core.config import import_member, main_component, members
 from tokenworlds.core.types import ActionSpace, FrameShape, Segment
 from tokenworlds.heads.reward import MapSignReward
 from tokenworlds.nets.codebooks import AveragedCodebook, UnitCodebook

@@ -8,9 +8,7 @@ from tokenworlds.core.clocks import Every, Ratio, Until, as_fraction
 
 
 @given(st.integers(1, 50), st.lists(st.integers(1, 30), min_size=1))
-def test_every_happens_once_for_each_multiple_that_single_steps_pass(
-    steps: int, strides: list[int]
-) -> None:
+def test_every_is_due_once_for_each_multiple(steps: int, strides: list[int]) -> None:
     clock, count, happened = Every(steps), 0, 0
     for _ in range(sum(strides)):
         happened += clock.due(count, count + 1)
@@ -22,7 +20,7 @@ def test_every_happens_once_for_each_multiple_that_single_steps_pass(
     ("previous", "now", "due"),
     [(0, 9, False), (9, 10, True), (10, 10, False), (10, 19, False), (8, 35, True), (-1, 0, True)],
 )
-def test_every_is_due_where_a_multiple_lies_between(previous: int, now: int, due: bool) -> None:
+def test_every_is_due_if_a_multiple_lies_between(previous: int, now: int, due: bool) -> None:
     assert Every(10).due(previous, now) is due
 
 
@@ -57,7 +55,7 @@ def test_the_updates_due_are_exact(per_step: float, steps: int, updates: int) ->
 
 
 @given(st.integers(0, 1000), st.integers(1, 1000), st.lists(st.integers(0, 100)))
-def test_updates_made_as_they_fall_due_add_up_whatever_the_strides(
+def test_the_total_of_updates_does_not_depend_on_the_strides(
     numerator: int, denominator: int, strides: list[int]
 ) -> None:
     ratio, steps, done = Ratio(numerator / denominator), 0, 0
@@ -67,13 +65,13 @@ def test_updates_made_as_they_fall_due_add_up_whatever_the_strides(
     assert done == steps * numerator // denominator
 
 
-def test_updates_made_too_early_are_waited_for() -> None:
+def test_updates_made_too_early_are_subtracted() -> None:
     assert Ratio(1).due(steps=3, done=5) == 0
     assert Ratio(1).due(steps=7, done=5) == 2
 
 
 @pytest.mark.parametrize("per_step", [-0.5, float("inf"), float("nan")])
-def test_a_ratio_that_is_none_is_refused(per_step: float) -> None:
+def test_an_invalid_ratio_is_refused(per_step: float) -> None:
     with pytest.raises(ValueError, match="is no ratio"):
         Ratio(per_step)
 
@@ -83,7 +81,7 @@ def test_a_simple_fraction_is_recovered_from_its_float(fraction: Fraction) -> No
     assert as_fraction(float(fraction)) == fraction
 
 
-def test_until_goes_on_up_to_its_count() -> None:
+def test_until_holds_up_to_its_count() -> None:
     until = Until(10)
     assert [until.holds(count) for count in (0, 9, 10, 11)] == [True, True, False, False]
     assert [until.left(count) for count in (0, 9, 10, 11)] == [10, 1, 0, 0]

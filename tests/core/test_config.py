@@ -8,26 +8,26 @@ from toy_recipe import Phase, Recipe, World
 from tokenworlds.core.config import Component, field_names, get_child, replace_at, variant
 
 
-def test_a_configuration_builds_its_owner_with_the_facts() -> None:
+def test_a_configuration_builds_its_owner_with_the_dimensions() -> None:
     config = Recurrent.Config(width=4)
     built = config.build(inputs=3)
     assert isinstance(built, Recurrent)
     assert (built.config, built.inputs) == (config, 3)
 
 
-def test_a_fact_that_is_a_choice_is_an_error() -> None:
-    with pytest.raises(TypeError, match=r"'width'.*choices of Recurrent.Config, not facts"):
+def test_a_dimension_that_is_a_choice_is_an_error() -> None:
+    with pytest.raises(TypeError, match=r"'width'.*choices of Recurrent.Config, not dimensions"):
         Recurrent.Config().build(inputs=3, width=4)
 
 
-def test_a_subclass_without_a_configuration_leaves_its_parents_owner_alone() -> None:
+def test_a_subclass_without_a_configuration_does_not_become_the_owner() -> None:
     class Special(Recurrent):
         pass
 
     assert Special.Config.owner is Recurrent
 
 
-def test_a_component_may_go_without_a_configuration() -> None:
+def test_a_component_may_have_no_configuration() -> None:
     class Bare(Component):
         pass
 
@@ -50,7 +50,7 @@ def test_children_are_fields_or_keys() -> None:
 
 
 @pytest.mark.parametrize("path", ["world.scales.reward", "learners.world.rate"])
-def test_replacing_at_a_path_changes_that_place_alone(path: str) -> None:
+def test_replacing_at_a_path_changes_only_that_place(path: str) -> None:
     recipe = Recipe()
     changed: Any = replace_at(recipe, path, 0.25)
     for name in path.split("."):
@@ -65,7 +65,7 @@ def back(config: Any, path: str) -> Any:
     return config
 
 
-def test_a_variant_makes_its_changes_in_order() -> None:
+def test_a_variant_applies_its_changes_in_order() -> None:
     later = Recurrent.Config(width=64)
     changed = variant(Recipe(), {"world": World(), "world.sequence": later, "steps": 2})
     assert changed == Recipe(world=World(sequence=later), steps=2)

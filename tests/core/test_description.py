@@ -41,7 +41,7 @@ recipes = st.builds(
 
 
 @given(recipes)
-def test_a_description_survives_the_way_through_a_json_text(recipe: Recipe) -> None:
+def test_a_description_round_trips_through_json(recipe: Recipe) -> None:
     text = json.dumps(to_json(recipe), allow_nan=False)
     assert from_json(json.loads(text), MODULES) == recipe
 
@@ -58,20 +58,20 @@ def test_a_dataclass_is_written_with_the_name_of_its_type() -> None:
     )
 
 
-def test_classes_of_the_package_are_found_without_being_handed_over() -> None:
+def test_classes_of_the_package_need_not_be_passed() -> None:
     assert from_json(to_json(Every(7))) == Every(7)
 
 
-def test_plain_values_come_back_with_lists_as_tuples() -> None:
+def test_lists_are_read_as_tuples() -> None:
     assert from_json({"a": [1, [2.5, None]], "b": "x"}) == {"a": (1, (2.5, None)), "b": "x"}
 
 
-def test_whole_numbers_become_floats_where_floats_are_wanted() -> None:
+def test_whole_numbers_become_floats_where_the_hint_is_float() -> None:
     phase = from_json({"type": "toy_recipe:Phase", "rate": 1}, MODULES)
     assert type(phase.rate) is float
 
 
-def test_a_field_left_out_takes_its_default() -> None:
+def test_a_missing_field_takes_its_default() -> None:
     assert from_json({"type": "toy_recipe:Phase", "batch": 3}, MODULES) == Phase(batch=3)
 
 
@@ -87,9 +87,9 @@ def test_a_field_left_out_takes_its_default() -> None:
         "tokenworlds.core.types",
         "tokenworlds.core.types:",
         "tokenworlds.core.types:masked_mean",  # a function
-        "tokenworlds.core.types:Tensor",  # a class that is no dataclass
+        "tokenworlds.core.types:Tensor",  # a class but no dataclass
         "tokenworlds.core.types:torch.Tensor",  # through a module
-        "tokenworlds.core.protocols:Segment",  # a dataclass under a name that is not its own
+        "tokenworlds.core.protocols:Segment",  # a dataclass imported from elsewhere
         "tokenworlds.core.errors:UserError",
         "tokenworlds.core.nowhere:Thing",
         "tokenworlds.core.types:Nothing",
@@ -97,7 +97,7 @@ def test_a_field_left_out_takes_its_default() -> None:
         "tokenworlds.core..types:FrameShape",
         "tokenworldsevil.core:Thing",
         ".core.types:FrameShape",
-        "toy_recipe:Phase",  # known to Python, but not handed over
+        "toy_recipe:Phase",  # imported, but not passed
     ],
 )
 def test_any_other_type_is_refused(tag: Any) -> None:
@@ -131,14 +131,14 @@ def test_a_value_of_the_wrong_type_is_named_with_its_place() -> None:
         from_json(data, MODULES)
 
 
-def test_a_component_does_not_fit_where_a_phase_is_wanted() -> None:
+def test_a_component_does_not_fit_the_hint_of_a_phase() -> None:
     data = to_json(Recipe(warmup=Phase()))
     data["warmup"] = to_json(AttentionStack.Config())
     with pytest.raises(UserError, match="warmup takes a Phase or null"):
         from_json(data, MODULES)
 
 
-def test_a_value_that_the_dataclass_refuses_is_a_mistake_of_the_user() -> None:
+def test_a_value_that_the_dataclass_refuses_is_a_user_error() -> None:
     with pytest.raises(UserError, match="description: width 3 is odd"):
         from_json({"type": "toy_family.recurrent:Recurrent.Config", "width": 3}, MODULES)
 
@@ -146,12 +146,12 @@ def test_a_value_that_the_dataclass_refuses_is_a_mistake_of_the_user() -> None:
 @pytest.mark.parametrize(
     "value", [math.nan, math.inf, object(), {1: 2}, {"type": 1}, Recipe, {"deep": [math.inf]}]
 )
-def test_what_json_cannot_hold_is_refused_when_written(value: Any) -> None:
+def test_values_without_json_are_refused(value: Any) -> None:
     with pytest.raises(UserError, match=r"description.* cannot be written as JSON"):
         to_json(value)
 
 
-def test_a_class_that_could_not_be_found_again_is_refused_when_written() -> None:
+def test_a_class_inside_a_function_is_refused() -> None:
     @dataclass(frozen=True)
     class Local:
         size: int = 1

@@ -51,13 +51,13 @@ def at(config: Any, path: str) -> Any:
         ("extra", '{"type": "tokenworlds.core.clocks:Every", "steps": 3}', Every(3)),
     ],
 )
-def test_the_value_at_the_path_is_exchanged(path: str, text: str, value: Any) -> None:
+def test_the_value_at_the_path_is_replaced(path: str, text: str, value: Any) -> None:
     found = at(override(Recipe(), [f"{path}={text}"]), path)
     assert found == value
     assert type(found) is type(value)
 
 
-def test_everything_else_stays_and_the_original_too() -> None:
+def test_other_values_and_the_original_stay() -> None:
     before = Recipe()
     after = override(before, ["phases.0.batch=1", "steps=2"])
     assert after == Recipe(phases=(Phase(batch=1), Phase(batch=32)), steps=2)
@@ -127,22 +127,22 @@ def test_a_wrong_value_is_named_with_what_is_allowed(assignment: str, message: s
         ("", "'' is no assignment"),
     ],
 )
-def test_a_wrong_path_is_named_with_where_it_stopped(assignment: str, message: str) -> None:
+def test_a_wrong_path_is_named_with_the_place_of_the_error(assignment: str, message: str) -> None:
     with pytest.raises(UserError) as caught:
         override(Recipe(), [assignment])
     assert message in str(caught.value)
 
 
-def test_a_value_that_the_configuration_refuses_is_a_mistake_of_the_user() -> None:
+def test_a_value_that_the_configuration_refuses_is_a_user_error() -> None:
     with pytest.raises(UserError, match=r"world\.sequence\.width: width 7 is odd"):
         override(Recipe(), ["world.sequence.width=7"])
 
 
 @pytest.mark.parametrize("name", ["attention_stack", "attention-stack", '"attention_stack"'])
-def test_a_component_is_swapped_by_name_and_what_both_have_is_kept(name: str) -> None:
+def test_a_component_is_swapped_by_name_and_common_fields_are_kept(name: str) -> None:
     recipe = Recipe(world=World(sequence=Recurrent.Config(width=32, layers=5, heads="many")))
     swapped = override(recipe, [f"world.sequence={name}"])
-    # `heads` is a text in one and a number in the other, so it is not kept.
+    # `heads` is a string in one and a number in the other, so it is not kept.
     assert swapped.world.sequence == AttentionStack.Config(width=32, layers=5, heads=4)
 
 
@@ -169,7 +169,7 @@ def test_a_member_whose_dependency_is_missing_says_so() -> None:
         override(Recipe(), ["world.sequence=unavailable"])
 
 
-def test_a_near_member_is_offered() -> None:
+def test_the_nearest_member_is_offered() -> None:
     with pytest.raises(UserError, match="did you mean 'recurrent'"):
         override(Recipe(), ["world.sequence=recurrant"])
 
@@ -197,7 +197,7 @@ def test_a_users_own_component_comes_from_the_loader() -> None:
 
 
 @pytest.mark.parametrize("name", ["dynamic_frequency", "dynamic-frequency"])
-def test_components_that_share_a_file_are_a_family_of_their_own(name: str) -> None:
+def test_components_that_share_a_file_are_a_family(name: str) -> None:
     recipe = Recipe(world=World(sequence=Uniform.Config(temperature=3.0)))
     swapped = override(recipe, [f"world.sequence={name}"])
     assert swapped.world.sequence == DynamicFrequency.Config(temperature=3.0)

@@ -7,17 +7,17 @@ from tokenworlds.core.seeding import derive, numpy_generator, seed_everything, t
 
 
 def test_a_seed_is_a_function_of_seed_and_names() -> None:
-    # The numbers are part of every run ever saved: a change of them breaks resuming.
+    # Saved runs depend on these numbers: a change breaks resuming.
     assert derive(0, "replay") == 4689524604271636373
     assert derive(0, "env", 3) == derive(0, "env", "3")
 
 
-def test_purposes_and_seeds_are_told_apart() -> None:
+def test_purposes_and_seeds_give_different_seeds() -> None:
     names: list[tuple[str | int, ...]] = [("a",), ("b",), ("a", 0), ("a", 1), ()]
     assert len({derive(seed, *name) for seed in (0, 1, 10) for name in names}) == 15
 
 
-def test_seeds_fit_what_generators_take() -> None:
+def test_seeds_are_in_the_range_of_generators() -> None:
     seeds = [derive(seed, "x") for seed in range(1000)]
     assert all(0 <= seed < 2**63 for seed in seeds)
     assert max(seeds) > 2**62

@@ -15,7 +15,7 @@ class Memory:
 
 
 def tree(value: float) -> dict[str, Any]:
-    """Two rows in each tensor, whatever its further axes."""
+    """Two rows in each tensor."""
     return {
         "memory": (Memory(torch.full((2, 3), value), 7), torch.full((2,), value)),
         "state": torch.full((2, 1, 4), value),
@@ -23,7 +23,7 @@ def tree(value: float) -> dict[str, Any]:
     }
 
 
-def test_mapping_reaches_every_tensor_and_leaves_the_rest() -> None:
+def test_mapping_changes_every_tensor_and_nothing_else() -> None:
     doubled = map_tensors(lambda tensor: 2 * tensor, tree(1.0))
     assert {name: tensor.unique().item() for name, tensor in named_tensors(doubled)} == {
         "memory.0.key": 2.0,
@@ -34,7 +34,7 @@ def test_mapping_reaches_every_tensor_and_leaves_the_rest() -> None:
     assert doubled["name"] == "kept"
 
 
-def test_mapping_over_several_trees_meets_the_tensors_of_one_place() -> None:
+def test_mapping_over_several_trees_pairs_tensors_by_place() -> None:
     total = map_tensors(lambda a, b, c: a + b + c, tree(1.0), tree(2.0), tree(4.0))
     assert all(torch.all(tensor == 7) for _, tensor in named_tensors(total))
 
@@ -44,7 +44,7 @@ def test_trees_of_different_length_do_not_mix() -> None:
         map_tensors(torch.add, (torch.ones(1),), (torch.ones(1), torch.ones(1)))
 
 
-def test_rows_are_chosen_one_by_one() -> None:
+def test_rows_are_selected_one_by_one() -> None:
     mixed = where_rows(torch.tensor([True, False]), tree(1.0), tree(2.0))
     for _, tensor in named_tensors(mixed):
         assert torch.all(tensor[0] == 1)
@@ -57,7 +57,7 @@ def test_a_single_tensor_is_a_tree_too() -> None:
     assert [name for name, _ in named_tensors(torch.zeros(1), "carry")] == ["carry"]
 
 
-def test_restoring_the_named_tensors_gives_the_tree_back() -> None:
+def test_restoring_the_named_tensors_rebuilds_the_tree() -> None:
     saved = dict(named_tensors(tree(3.0), "carry"))
     restored = restore_tensors(tree(0.0), saved, "carry")
     assert restored["memory"][0].length == 7

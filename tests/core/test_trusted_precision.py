@@ -1,4 +1,4 @@
-"""Which precision a device is trusted with."""
+"""The precision that is chosen for a device."""
 
 import pytest
 import torch
@@ -29,7 +29,7 @@ CPU = torch.device("cpu")
         ("mps", None, "float32"),
     ],
 )
-def test_bfloat16_is_chosen_where_a_card_has_it(
+def test_bfloat16_is_chosen_for_a_card_that_supports_it(
     device: str, capability: tuple[int, int], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
@@ -40,7 +40,7 @@ def test_bfloat16_is_chosen_where_a_card_has_it(
     ("device", "said"),
     [("cpu", "misreports its tile"), ("mps", "not on mps"), ("cuda", "cuda has no bfloat16")],
 )
-def test_bfloat16_is_refused_where_it_would_do_harm(
+def test_bfloat16_is_refused_where_it_is_unsupported_or_wrong(
     device: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(precision, "tiles_are_misreported", lambda: True)
@@ -50,8 +50,8 @@ def test_bfloat16_is_refused_where_it_would_do_harm(
     insist_on_precision("float32", device)
 
 
-@pytest.mark.skipif(bool(LACK), reason=LACK or "bfloat16 is to be had")
-def test_a_weight_that_was_used_in_a_dream_learns_from_the_lesson_after_it() -> None:
+@pytest.mark.skipif(bool(LACK), reason=LACK or "bfloat16 is available")
+def test_a_weight_used_without_gradient_still_gets_its_gradient_later() -> None:
     layer, x = nn.Linear(2, 2), torch.ones(1, 2)
     with computing(CPU, "bfloat16"):
         with torch.no_grad():
@@ -63,8 +63,8 @@ def test_a_weight_that_was_used_in_a_dream_learns_from_the_lesson_after_it() -> 
     assert layer.weight.grad.dtype == torch.float32
 
 
-@pytest.mark.skipif(bool(LACK), reason=LACK or "bfloat16 is to be had")
-def test_islands_of_full_precision() -> None:
+@pytest.mark.skipif(bool(LACK), reason=LACK or "bfloat16 is available")
+def test_full_precision_inside_autocast() -> None:
     x = torch.full((1, 1), 1 + 2.0**-20)
     with computing(CPU, "bfloat16"):
         assert (x @ x).item() == 1.0

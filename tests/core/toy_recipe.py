@@ -1,4 +1,4 @@
-"""A nested description like a recipe's, for the tests of descriptions and overrides."""
+"""A nested description like a recipe, for the tests of descriptions and overrides."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

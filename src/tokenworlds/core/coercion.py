@@ -1,4 +1,4 @@
-"""Plain values fitted to type hints, and type hints told in words."""
+"""Coerce plain values to type hints, and describe type hints in words."""
 
 import difflib
 import math
@@ -15,11 +15,11 @@ MAPPINGS = (dict, Mapping)
 
 
 class MisfitError(Exception):
-    """The value is none that the hint allows."""
+    """The hint does not allow the value."""
 
 
 def coerce(value: Any, hint: Any, place: str) -> Any:
-    """The value as the hint wants it: lists become tuples, whole numbers become floats."""
+    """The value as the hint demands: lists become tuples, whole numbers become floats."""
     try:
         return fit(value, hint)
     except MisfitError:
@@ -28,7 +28,6 @@ def coerce(value: Any, hint: Any, place: str) -> Any:
 
 
 def fit(value: Any, hint: Any) -> Any:
-    """The value as the hint wants it, or a `MisfitError`."""
     hint = bare(hint)
     origin = get_origin(hint) or hint
     if origin is Any:
@@ -41,7 +40,7 @@ def fit(value: Any, hint: Any) -> Any:
 
 
 def bare(hint: Any) -> Any:
-    """The hint below annotations, new types and type variables."""
+    """The hint without annotations, new types and type variables."""
     if get_origin(hint) is Annotated:
         return bare(get_args(hint)[0])
     if isinstance(hint, NewType):
@@ -52,7 +51,7 @@ def bare(hint: Any) -> Any:
 
 
 def fit_float(value: Any, _: Any) -> float:
-    """A finite number; not a truth value."""
+    """A finite number; a boolean does not fit."""
     if type(value) not in (int, float):
         raise MisfitError
     try:
@@ -65,21 +64,20 @@ def fit_float(value: Any, _: Any) -> float:
 
 
 def fit_exactly(value: Any, hint: Any) -> Any:
-    """A value of just this class, so that a truth value is no whole number."""
+    """A value of exactly this class: a boolean is no whole number."""
     if type(value) is not hint:
         raise MisfitError
     return value
 
 
 def fit_literal(value: Any, hint: Any) -> Any:
-    """One of the choices."""
     if not any(type(choice) is type(value) and choice == value for choice in get_args(hint)):
         raise MisfitError
     return value
 
 
 def fit_union(value: Any, hint: Any) -> Any:
-    """The first alternative that leaves the value's class alone, else the first that fits."""
+    """The first alternative that keeps the value's class, else the first that fits."""
     fitting = []
     for alternative in get_args(hint):
         try:
@@ -92,7 +90,7 @@ def fit_union(value: Any, hint: Any) -> Any:
 
 
 def fit_list(value: Any, hint: Any) -> Any:
-    """A list or tuple whose items fit; becomes a tuple unless a list is wanted."""
+    """A list or tuple whose items fit; becomes a tuple unless the hint is a list."""
     if not isinstance(value, list | tuple):
         raise MisfitError
     hints = item_hints(hint, len(value))
@@ -103,7 +101,6 @@ def fit_list(value: Any, hint: Any) -> Any:
 
 
 def item_hints(hint: Any, length: int) -> tuple[Any, ...]:
-    """The hint of each item of a list of this length."""
     arguments = get_args(hint)
     if not arguments:
         return (Any,) * length
@@ -113,19 +110,18 @@ def item_hints(hint: Any, length: int) -> tuple[Any, ...]:
 
 
 def fit_mapping(value: Any, hint: Any) -> Any:
-    """An object whose keys are texts and whose values fit."""
+    """A mapping whose keys are strings and whose values fit."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise MisfitError
     return {key: fit(item, value_hint(hint)) for key, item in value.items()}
 
 
 def value_hint(hint: Any) -> Any:
-    """The hint of a mapping's values."""
     return (*get_args(hint), Any, Any)[1]
 
 
 def child_hint(hint: Any, container: Any, name: str) -> Any:
-    """The hint of one item of a list or mapping, looked for among alternatives too."""
+    """The hint of one item of a list or mapping; a union is searched for it."""
     hint = bare(hint)
     kinds = MAPPINGS if isinstance(container, Mapping) else LISTS
     alternatives = get_args(hint) if get_origin(hint) in UNIONS else (hint,)
@@ -151,15 +147,15 @@ SINGULAR = {
     int: "a whole number",
     float: "a finite number",
     bool: "true or false",
-    str: "a text",
+    str: "a string",
     NoneType: "null",
     Any: "anything",
 }
-PLURAL = {int: "whole numbers", float: "finite numbers", bool: "truth values", str: "texts"}
+PLURAL = {int: "whole numbers", float: "finite numbers", bool: "booleans", str: "strings"}
 
 
 def words(hint: Any) -> str:
-    """What a hint allows, in words."""
+    """The values that a hint allows, in words."""
     hint = bare(hint)
     origin = get_origin(hint) or hint
     if hint in SINGULAR:
@@ -176,7 +172,6 @@ def words(hint: Any) -> str:
 
 
 def list_words(hint: Any) -> str:
-    """What a list's hint allows, in words."""
     hints = item_hints(hint, 1)
     if len(set(hints)) != 1:
         return f"a list of {len(hints)} items: {', '.join(words(item) for item in hints)}"
@@ -185,26 +180,25 @@ def list_words(hint: Any) -> str:
 
 
 def plural(hint: Any) -> str:
-    """What several values of a hint are called."""
     return PLURAL.get(bare(hint), f"items, each {words(hint)}")
 
 
 def class_name(hint: Any) -> str:
-    """A class's name with its arguments, without the modules they live in."""
+    """A class's name with its arguments, without modules."""
     name = getattr(get_origin(hint) or hint, "__qualname__", str(hint))
     arguments = ", ".join(class_name(argument) for argument in get_args(hint))
     return f"{name}[{arguments}]" if arguments else name
 
 
 def nearest(value: Any, hint: Any) -> str:
-    """A question that offers the choice most like a misspelt text."""
-    texts = [choice for choice in choices(hint) if isinstance(choice, str)]
-    near = difflib.get_close_matches(value, texts, n=1, cutoff=0.5) if type(value) is str else []
+    """A question that offers the choice nearest to a misspelt string."""
+    strings = [choice for choice in choices(hint) if isinstance(choice, str)]
+    near = difflib.get_close_matches(value, strings, n=1, cutoff=0.5) if type(value) is str else []
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def choices(hint: Any) -> list[Any]:
-    """The literal values among what a hint allows."""
+    """The literal values that a hint allows."""
     hint = bare(hint)
     if get_origin(hint) is Literal:
         return list(get_args(hint))

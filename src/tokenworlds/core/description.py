@@ -1,7 +1,7 @@
-"""Nested frozen dataclasses as JSON and back, and changed by dotted assignments.
+"""Convert nested frozen dataclasses to JSON and back, and change them by dotted assignments.
 
-A dataclass is an object whose "type" names it, `tokenworlds.tokenizers.vq:VQ.Config`. Only
-dataclasses of this package, or of modules that the caller hands over, are ever built.
+A dataclass becomes an object whose "type" names it, `tokenworlds.tokenizers.vq:VQ.Config`. Only
+dataclasses of this package, or of modules that the caller passes, are ever built.
 """
 
 import dataclasses
@@ -13,9 +13,8 @@ from types import ModuleType
 from typing import Any, TypeVar, cast, get_type_hints
 
 from tokenworlds.core.coercion import child_hint, coerce
-from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.config import Component, ConfigOf, adapt, required, swap
 from tokenworlds.core.errors import UserError, unknown
-from tokenworlds.core.families import adapt, required, swap
 
 Described = TypeVar("Described")
 Load = Callable[[str], type[Component]]
@@ -25,7 +24,7 @@ PYTHON_WORDS = {"True": True, "False": False, "None": None}
 
 
 def to_json(value: Any, place: str = "description") -> Any:
-    """The value in terms of objects, lists, texts, numbers, truth values and null."""
+    """The value as objects, lists, strings, numbers, booleans and null."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {name: getattr(value, name) for name in settable(type(value))}
         return {TAG: type_tag(type(value), place), **mapping_to_json(fields, place)}
@@ -41,7 +40,7 @@ def to_json(value: Any, place: str = "description") -> Any:
 
 
 def mapping_to_json(mapping: Mapping[Any, Any], place: str) -> dict[str, Any]:
-    """An object with the same keys, which must be texts and must not look like a dataclass's."""
+    """An object with the same keys, which must be strings other than the tag of a dataclass."""
     for key in mapping:
         if not isinstance(key, str) or key == TAG:
             raise UserError(f"{place} has a key {key!r}, which cannot be written as JSON")
@@ -49,18 +48,17 @@ def mapping_to_json(mapping: Mapping[Any, Any], place: str) -> dict[str, Any]:
 
 
 def type_tag(kind: type[Any], place: str) -> str:
-    """The name that finds a class again."""
     if "<locals>" in kind.__qualname__:
-        raise UserError(f"{place} is a {kind.__qualname__}, which must not be a function's own")
+        raise UserError(f"{place} is a {kind.__qualname__}, which is defined inside a function")
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def from_json(
     data: Any, modules: Mapping[str, ModuleType] | None = None, place: str = "description"
 ) -> Any:
-    """Rebuild what `to_json` wrote; a field left out takes its default.
+    """Rebuild the value that `to_json` wrote; a missing field takes its default.
 
-    `modules` holds a user's own modules by the name their classes carry.
+    `modules` holds a user's modules by the module name in their classes' tags.
     """
     if isinstance(data, Mapping):
         values = {
@@ -77,12 +75,11 @@ def from_json(
 
 
 def resolve(tag: Any, modules: Mapping[str, ModuleType], place: str) -> type[Any]:
-    """The dataclass that a tag names."""
     module_name, _, path = str(tag).partition(":")
     found: Any = modules.get(module_name) or import_own(module_name)
     for name in path.split("."):
         found = vars(found).get(name) if isinstance(found, type | ModuleType) else None
-    # A name imported from elsewhere does not pass: the class must carry the tag itself.
+    # Names imported from elsewhere are refused: the tag must be that of the class itself.
     genuine = isinstance(found, type) and f"{found.__module__}:{found.__qualname__}" == tag
     if genuine and dataclasses.is_dataclass(found):
         return cast(type[Any], found)
@@ -90,7 +87,7 @@ def resolve(tag: Any, modules: Mapping[str, ModuleType], place: str) -> type[Any
 
 
 def import_own(name: str) -> ModuleType | None:
-    """A public module of this package; None for any other, which is not imported."""
+    """A public module of this package; None for any other module, which is not imported."""
     top, *rest = name.split(".")
     public = all(part.isidentifier() and not part.startswith("_") for part in rest)
     if top != PACKAGE or not public:
@@ -104,7 +101,6 @@ def import_own(name: str) -> ModuleType | None:
 
 
 def construct(kind: type[Any], values: Mapping[str, Any], place: str) -> Any:
-    """A dataclass from its fields, each checked."""
     allowed = settable(kind)
     for name in values:
         if name not in allowed:
@@ -120,7 +116,7 @@ def construct(kind: type[Any], values: Mapping[str, Any], place: str) -> Any:
 
 
 def checking(build: Callable[[], Any], place: str) -> Any:
-    """Build a dataclass; a value that it refuses itself is a user's mistake."""
+    """Build a dataclass; a ValueError of its own checks becomes a UserError."""
     try:
         return build()
     except ValueError as error:
@@ -128,15 +124,15 @@ def checking(build: Callable[[], Any], place: str) -> Any:
 
 
 def settable(kind: type[Any]) -> list[str]:
-    """Names of the fields that a dataclass is made from."""
+    """Names of the fields that `__init__` takes."""
     return [field.name for field in dataclasses.fields(kind) if field.init]
 
 
 def override(config: Described, assignments: Sequence[str], load: Load | None = None) -> Described:
-    """A copy with each assignment `a.b.c=value` made, in order.
+    """A copy with each assignment `a.b.c=value` applied, in order.
 
-    A value is JSON, or else a text. Where a component's configuration stands, a text names
-    another member of its family; with a colon in it, `load` is asked for the component.
+    A value is JSON, or else a string. In place of a component's configuration, a string names
+    another member of its family; a string with a colon is passed to `load`.
     """
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
@@ -154,7 +150,7 @@ class Value:
     load: Load | None
 
     def read(self) -> Any:
-        """As JSON, or as one of Python's constants, or as it stands."""
+        """Parse JSON or a constant of Python; any other text stays a string."""
         if self.text in PYTHON_WORDS:
             return PYTHON_WORDS[self.text]
         try:
@@ -163,7 +159,7 @@ class Value:
             return self.text
 
     def fit(self, present: Any, hint: Any, place: str) -> Any:
-        """As what stands at the place now and its hint want it."""
+        """The value for a place, given its present value and type hint."""
         value = self.read()
         if isinstance(present, ConfigOf) and isinstance(value, str):
             return coerce(self.swap(present, value, place), hint, place)
@@ -174,13 +170,12 @@ class Value:
             return self.fit_text(hint, place, error)
 
     def swap(self, present: ConfigOf[Any], name: str, place: str) -> ConfigOf[Any]:
-        """As the configuration of the component that the value names."""
         if ":" in name and self.load is not None:
             return adapt(present, self.load(name), place)
         return swap(present, name, place)
 
     def fit_text(self, hint: Any, place: str, error: UserError) -> Any:
-        """As a text, where a text is wanted that happens to read as JSON."""
+        """The value as a string, if it reads as JSON but the hint demands a string."""
         try:
             return coerce(self.text, hint, place)
         except UserError:
@@ -188,21 +183,21 @@ class Value:
 
 
 def assign(config: Any, hint: Any, names: Sequence[str], value: Value, place: str) -> Any:
-    """A copy of a nested value with what stands at a path exchanged."""
+    """A copy of a nested value with the value at a path replaced."""
     if not names:
         return value.fit(config, hint, place)
     name, *rest = names
-    children = parts(config)
+    children = children_of(config)
     if not children:
         raise UserError(f"{place} is a value ({config!r}) and has no field {name!r}")
     if name not in children:
         raise unknown(f"field of {place or type(config).__qualname__}", name, children)
     below = f"{place}.{name}" if place else name
     child = assign(children[name], hint_of(config, hint, name), rest, value, below)
-    return checking(lambda: exchange(config, name, child), below)
+    return checking(lambda: replace_child(config, name, child), below)
 
 
-def parts(config: Any) -> dict[str, Any]:
+def children_of(config: Any) -> dict[str, Any]:
     """The children of a value by name; a leaf has none."""
     if dataclasses.is_dataclass(config):
         return {name: getattr(config, name) for name in settable(type(config))}
@@ -214,14 +209,12 @@ def parts(config: Any) -> dict[str, Any]:
 
 
 def hint_of(config: Any, hint: Any, name: str) -> Any:
-    """The type hint of a child."""
     if dataclasses.is_dataclass(config):
         return get_type_hints(type(config))[name]
     return child_hint(hint, config, name)
 
 
-def exchange(config: Any, name: str, child: Any) -> Any:
-    """A copy with one child exchanged."""
+def replace_child(config: Any, name: str, child: Any) -> Any:
     if isinstance(config, tuple):
         return (*config[: int(name)], child, *config[int(name) + 1 :])
     if isinstance(config, Mapping):

@@ -5,13 +5,12 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
-from tokenworlds.core.config import Component
+from tokenworlds.core.config import Component, components
 from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.envs.catalogue import canonical
 from tokenworlds.recipes.blocks import SizedRecipe
@@ -59,7 +58,11 @@ def is_own(name: str) -> bool:
 
 
 def load_own(name: str, size: str, game: str) -> Found:
-    function = find_in_file(name, "recipe", callable)
+    path, _, wanted = name.rpartition(":")
+    functions = {key: value for key, value in vars(load_module(path)).items() if callable(value)}
+    if wanted not in functions:
+        raise unknown(f"recipe in {path}", wanted, functions)
+    function = functions[wanted]
     with naming_the_culprit(name):
         sized = isinstance(function, SizedRecipe)
         recipe = function.at(size, game) if sized else function()
@@ -70,21 +73,11 @@ def load_own(name: str, size: str, game: str) -> Found:
 
 def load_component(name: str) -> type[Component]:
     """The component that `my_parts.py:Mine` names."""
-    found: type[Component] = find_in_file(name, "component", is_component)
-    return found
-
-
-def is_component(value: Any) -> bool:
-    return isinstance(value, type) and issubclass(value, Component)
-
-
-def find_in_file(name: str, kind: str, accept: Callable[[Any], bool]) -> Any:
-    """What `file.py:name` names, among the values of the file that are accepted."""
     path, _, wanted = name.rpartition(":")
-    allowed = {key: value for key, value in vars(load_module(path)).items() if accept(value)}
-    if wanted not in allowed:
-        raise unknown(f"{kind} in {path}", wanted, allowed)
-    return allowed[wanted]
+    defined = {component.__name__: component for component in components(load_module(path))}
+    if wanted not in defined:
+        raise unknown(f"component in {path}", wanted, defined)
+    return defined[wanted]
 
 
 def load_module(file: str) -> ModuleType:

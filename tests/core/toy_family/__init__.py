@@ -1,1 +1,1 @@
-"""A family of components that do nothing, to be swapped by name."""
+"""A family of components that do nothing, for swaps by name."""

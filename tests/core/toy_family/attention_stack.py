@@ -1,4 +1,4 @@
-"""Another member; two components live here and one bears the module's name."""
+"""A member with two components, one of them named after the module."""
 
 from dataclasses import dataclass
 

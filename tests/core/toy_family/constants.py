@@ -1,3 +1,3 @@
-"""No component lives here."""
+"""A module without a component."""
 
 ANSWER = 42

@@ -1,4 +1,4 @@
-"""A member that cannot be had by name alone."""
+"""A member with a field that has no default."""
 
 from dataclasses import dataclass
 

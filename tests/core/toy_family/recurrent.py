@@ -1,4 +1,4 @@
-"""The member the tests begin with."""
+"""The member that the toy recipe uses."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -44,7 +44,7 @@ Bound = TypeVar("Bound", bound=int)
         (FrameShape(1, 2), FrameShape, FrameShape(1, 2)),
     ],
 )
-def test_a_value_is_made_what_the_hint_says(value: Any, hint: Any, result: Any) -> None:
+def test_a_value_is_coerced_to_the_hint(value: Any, hint: Any, result: Any) -> None:
     fitted = coerce(value, hint, "place")
     assert fitted == result
     assert type(fitted) is type(result)
@@ -59,20 +59,20 @@ def test_a_value_is_made_what_the_hint_says(value: Any, hint: Any, result: Any) 
         (float("-inf"), float, "a finite number"),
         (1, bool, "true or false"),
         (True, Literal[1], "1"),
-        (1, str, "a text"),
+        (1, str, "a string"),
         ("4", int, "a whole number"),
         (0, None, "null"),
         ("x", int | Literal["a", "b"] | None, "a whole number or 'a' or 'b' or null"),
-        ("ab", tuple[str, ...], "a list of texts"),
-        ([1, 2, 3], tuple[int, str], "a list of 2 items: a whole number, a text"),
-        ([1], tuple[bool, bool], "a list of 2 truth values"),
+        ("ab", tuple[str, ...], "a list of strings"),
+        ([1, 2, 3], tuple[int, str], "a list of 2 items: a whole number, a string"),
+        ([1], tuple[bool, bool], "a list of 2 booleans"),
         ({1: 2}, dict[str, int], "an object of whole numbers"),
-        ({"a": None}, dict[str, int | str], "an object of items, each a whole number or a text"),
+        ({"a": None}, dict[str, int | str], "an object of items, each a whole number or a string"),
         ({}, FrameShape, "a FrameShape"),
         ("x", Bound, "a whole number"),
     ],
 )
-def test_a_value_that_does_not_fit_is_told_with_what_does(
+def test_a_value_that_does_not_fit_is_named_with_what_is_allowed(
     value: Any, hint: Any, allowed: str
 ) -> None:
     with pytest.raises(UserError) as caught:
