@@ -147,8 +147,8 @@ def test_a_reset_clears_the_history_before_it(model: Any, at: int) -> None:
     reset = no_reset(x)
     reset[:, at] = True
     y, carry = model.scan(x, reset, history(model, 2, 5))
-    anew, fresh = model.scan(x[:, at:], no_reset(x[:, at:]), model.initial(2))
-    assert_close(y[:, at:], anew)
+    alone, fresh = model.scan(x[:, at:], no_reset(x[:, at:]), model.initial(2))
+    assert_close(y[:, at:], alone)
     more = inputs(model, 2, 1)[:, 0]
     assert_close(model.step(more, carry)[0], model.step(more, fresh)[0])
 

@@ -111,14 +111,14 @@ def test_the_advantage_is_the_discounted_sum_of_temporal_differences_up_to_a_cut
     reward, terminated, value, cut = noise()
     expected = torch.zeros_like(reward)
     for row in range(reward.shape[1]):
-        for begin in range(len(reward)):
+        for start in range(len(reward)):
             share = 1.0
-            for step in range(begin, len(reward)):
+            for step in range(start, len(reward)):
                 if cut[step, row]:
                     break
                 ahead = 0.9 * (1 - terminated[step, row])
                 error = reward[step, row] + ahead * value[step + 1, row] - value[step, row]
-                expected[begin, row] += share * error
+                expected[start, row] += share * error
                 share *= 0.8 * float(ahead)
     found = generalised_advantage(reward, terminated, value, 0.9, 0.8, cut)
     torch.testing.assert_close(found, expected)

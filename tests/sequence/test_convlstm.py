@@ -56,8 +56,8 @@ def test_every_cell_reads_the_planes_of_the_action() -> None:
     for cell, state in zip(model.stack(), carry, strict=True):
         expected.append(cell.step(read, state))
         read = torch.cat([expected[-1].hidden, x[:, -3:]], 1)
-    for found, wanted in zip(after, expected, strict=True):
-        torch.testing.assert_close((found.hidden, found.cell), (wanted.hidden, wanted.cell))
+    for ours, theirs in zip(after, expected, strict=True):
+        torch.testing.assert_close((ours.hidden, ours.cell), (theirs.hidden, theirs.cell))
     assert torch.equal(y, after[-1].hidden)
     first, second, _ = model.stack()
     with_action = second.step(torch.cat([after[0].hidden, other], 1), carry[1])
