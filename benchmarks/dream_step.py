@@ -1,10 +1,10 @@
-"""What a dream step of `git-storm` costs against one of `storm`, at `paper` size.
+"""Compare the cost of a dream step of `git-storm` and `storm` at `paper` size.
 
     python benchmarks/dream_step.py [BATCH] [THREADS]
 
-Both dream side by side, turn by turn, so that whatever else the machine does weighs on both. A step
-is the policy's choice and the world's answer; `world` is the answer alone. `update` is what a step
-costs in an update of the behaviour: with its share of encoding the eight steps before the dream.
+The two alternate step by step, so that other load on the machine affects both. `step` is the policy
+and the world, `world` the world alone. `update` is a step of a behaviour update: it includes a share
+of reading the eight steps before the dream.
 """
 
 import statistics
@@ -29,7 +29,7 @@ HORIZON = 16
 
 
 class Dreamer:
-    """A agent in the middle of a dream."""
+    """An agent in the middle of a dream."""
 
     def __init__(self, recipe: str, batch: int) -> None:
         torch.manual_seed(0)
@@ -40,22 +40,21 @@ class Dreamer:
         self.carry = self.agent.world.start(self.segment, WARM_UP + ROUNDS)
         self.view = self.agent.world.view(self.carry)
 
-    def start(self) -> float:
-        """The seconds of making ready to dream."""
+    def time_start(self) -> float:
+        """Seconds to read the segment before a dream."""
         begin = time.perf_counter()
         self.agent.world.start(self.segment, HORIZON)
         return time.perf_counter() - begin
 
-    def step(self) -> tuple[float, float]:
-        """Dream on; returns the seconds of the whole step and of the world's share of it."""
+    def time_step(self) -> tuple[float, float]:
+        """Seconds of one step, in total and of the world."""
         begin = time.perf_counter()
         action, _ = self.agent.behaviour.act(self.view, (), self.generator)
-        chosen = time.perf_counter()
-        self.carry, dream = self.agent.world.step(self.carry, action, self.generator)
-        self.view = dream
-        assert dream.feature is not None
+        acted = time.perf_counter()
+        self.carry, self.view = self.agent.world.step(self.carry, action, self.generator)
+        assert self.view.feature is not None
         end = time.perf_counter()
-        return end - begin, end - chosen
+        return end - begin, end - acted
 
 
 def main(batch: int = 1024, threads: int = 0) -> None:
@@ -66,20 +65,19 @@ def main(batch: int = 1024, threads: int = 0) -> None:
     times: dict[str, list[tuple[float, float]]] = {recipe: [] for recipe in RECIPES}
     for turn in range(WARM_UP + ROUNDS):
         for recipe, dreamer in dreamers.items():
-            spent = dreamer.step()
+            seconds = dreamer.time_step()
             if turn >= WARM_UP:
-                times[recipe].append(spent)
+                times[recipe].append(seconds)
     print(f"batch {batch}, {torch.get_num_threads()} threads, median of {ROUNDS}")
-    steps = [statistics.median(whole for whole, _ in times[recipe]) for recipe in RECIPES]
+    steps = [statistics.median(total for total, _ in times[recipe]) for recipe in RECIPES]
     worlds = [statistics.median(world for _, world in times[recipe]) for recipe in RECIPES]
-    starts = [dreamers[recipe].start() / HORIZON for recipe in RECIPES]
-    tell("step", steps)
-    tell("world", worlds)
-    tell("update", [step + start for step, start in zip(steps, starts, strict=True)])
+    starts = [dreamers[recipe].time_start() / HORIZON for recipe in RECIPES]
+    print_ratio("step", steps)
+    print_ratio("world", worlds)
+    print_ratio("update", [step + start for step, start in zip(steps, starts, strict=True)])
 
 
-def tell(name: str, seconds: list[float]) -> None:
-    """Print a pair of times and their ratio."""
+def print_ratio(name: str, seconds: list[float]) -> None:
     storm, git_storm = seconds
     print(
         f"{name:<6} storm {1e3 * storm:7.1f} ms  git-storm {1e3 * git_storm:7.1f} ms  "
