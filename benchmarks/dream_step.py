@@ -3,8 +3,8 @@
     python benchmarks/dream_step.py [BATCH] [THREADS]
 
 The two alternate step by step, so that other load on the machine affects both. `step` is the policy
-and the world, `world` the world alone. `update` is a step of a behaviour update: it includes a share
-of reading the eight steps before the dream.
+and the world, `world` the world alone. `update` is a step of a behaviour update, with a share of
+reading the eight steps before the dream.
 """
 
 import statistics
@@ -18,7 +18,6 @@ from tokenworlds.core.process import prepare_process
 from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.recipes.catalogue import load
 from tokenworlds.training.dry_run import blank_segment
-from tokenworlds.training.job import build_agent
 
 RECIPES = ("storm", "git-storm")
 ROUNDS = 9
@@ -34,7 +33,7 @@ class Dreamer:
     def __init__(self, recipe: str, batch: int) -> None:
         torch.manual_seed(0)
         shape = FrameShape(64, 64)
-        self.agent: Agent = build_agent(load(recipe, "paper").recipe, shape, ActionSpace(ACTIONS))
+        self.agent = Agent.build(load(recipe, "paper").recipe, shape, ActionSpace(ACTIONS))
         self.generator = torch.Generator().manual_seed(0)
         self.segment = blank_segment(self.agent, shape, batch, CONTEXT + 1)
         self.carry = self.agent.world.start(self.segment, WARM_UP + ROUNDS)
