@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import cast
@@ -11,15 +12,26 @@ import torch
 from jaxtyping import Bool, UInt8
 from torch import Generator, Tensor, nn
 
+from tokenworlds.behaviours.imagination import ImaginedStep, imagine
 from tokenworlds.core.precision import Precision, computing, insist_on_precision
-from tokenworlds.core.protocols import Behaviour, World
+from tokenworlds.core.protocols import Behaviour, GivesStates, LearnsFromStates, World
 from tokenworlds.core.trees import where_rows
-from tokenworlds.core.types import ActionSpace, Carry, Dream, FrameShape, Part, Segment
+from tokenworlds.core.types import (
+    ActionSpace,
+    Carry,
+    FrameShape,
+    Losses,
+    Segment,
+    Trainable,
+    View,
+)
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.recipe import Recipe
 from tokenworlds.runs.spec import RunSpec
 
 Array = np.ndarray
+BEHAVIOUR, JOINT = "behaviour", "agent"
+"""Names of learners; a world names its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +135,17 @@ class Agent(nn.Module):
             action, memory = self.behaviour.act(view, memory, generator, temperature)
         return action, AgentCarry(world, memory, action)
 
-    def parts(self, generator: Generator | None) -> dict[str, Part]:
-        """What learns, by the name of its learner; dreams are sampled from the generator."""
+    def trainables(self, generator: Generator | None) -> dict[str, Trainable]:
+        """What learns, by the name of its learner. Dreams are sampled from the generator.
+
+        Where world and behaviour can share an update, the learner "agent" trains both at once.
+        """
         world, behaviour = self.world, self.behaviour
-        dreaming = Part(
-            cast(nn.Module, behaviour), lambda segment: behaviour.lessons(world, segment, generator)
-        )
-        return {**world.parts(), "behaviour": dreaming}
+        dreaming = partial(behaviour.losses, world, generator=generator)
+        found = {**world.trainables(), BEHAVIOUR: Trainable(cast(nn.Module, behaviour), dreaming)}
+        if isinstance(world, GivesStates) and isinstance(behaviour, LearnsFromStates):
+            found[JOINT] = Trainable(self, partial(joint_losses, world, behaviour, generator))
+        return found
 
     def imagine(
         self,
@@ -137,16 +153,28 @@ class Agent(nn.Module):
         steps: int,
         actions: Tensor | None = None,
         generator: Generator | None = None,
-    ) -> Iterator[Dream]:
+    ) -> Iterator[ImaginedStep[View]]:
         """Dream on from the last step of a segment, with given actions [B, steps] or its own."""
-        world, behaviour = self.world, self.behaviour
-        carry = world.start(segment.to(self.device), steps)
-        view, memory = world.view(carry), behaviour.initial(len(segment.first))
-        for step in range(steps):
-            if actions is None:
-                action, memory = behaviour.act(view, memory, generator)
-            else:
-                action = actions[:, step].to(self.device)
-            carry, dream = world.step(carry, action, generator)
-            view = dream
-            yield dream
+        given = None if actions is None else iter(actions.to(self.device).unbind(1))
+        memory = self.behaviour.initial(len(segment.first))
+
+        def act(view: View) -> Tensor:
+            nonlocal memory
+            if given is not None:
+                return next(given)
+            action, memory = self.behaviour.act(view, memory, generator)
+            return action
+
+        start = self.world.start(segment.to(self.device), steps)
+        return imagine(
+            self.world, start, read=lambda view: view, act=act, steps=steps, generator=generator
+        )
+
+
+def joint_losses(
+    world: GivesStates, behaviour: LearnsFromStates, generator: Generator | None, segment: Segment
+) -> Losses:
+    """The losses of world and behaviour on one segment, with dreams from each of its states."""
+    losses, states = world.losses_and_states(segment)
+    dreamer = cast(World, world)
+    return losses | behaviour.losses_from_states(dreamer, states, segment, generator)

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
+from tokenworlds.behaviours.imagination import imagine
 from tokenworlds.behaviours.latent_actor_critic import LatentActorCritic
-from tokenworlds.behaviours.rollout import imagine
 from tokenworlds.core.types import ActionSpace, Dream, FrameShape, Segment
 from tokenworlds.nets.distributions import TwoHot
 

@@ -123,7 +123,7 @@ def showing(frame: Tensor) -> Dream:
 
 def acted_through(agent: PixelActorCritic, segment: Segment) -> Any:
     """As in the real environment: padding does not exist, and episodes begin with nothing."""
-    frames, carry = Chain().seen(segment), agent.initial(len(segment.frame))
+    frames, carry = Chain().policy_frames(segment), agent.initial(len(segment.frame))
     for step in range(segment.first.shape[1] - 1):
         carry = where_rows(segment.first[:, step], agent.initial(len(frames)), carry)
         _, after = agent.act(showing(frames[:, step]), carry, generator())

@@ -10,8 +10,7 @@ from bandits import SCALES, Bandit, generator, ppo, ppo_for, steps_of
 from drawn_worlds import Chain, rooms
 from torch import Tensor
 
-from tokenworlds.behaviours.experience import Experience
-from tokenworlds.behaviours.ppo import PPO, Judged
+from tokenworlds.behaviours.ppo import PPO, Experience, Judged
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import ActionSpace, FrameShape, Losses
 from tokenworlds.nets.policy_networks import FrameNetwork, GridNetwork
@@ -27,7 +26,7 @@ def learn(agent: PPO, updates: int, seed: int = 0) -> None:
     random = generator(seed)
     optimizer = torch.optim.Adam(agent.parameters(), lr=1e-2)
     for _ in range(updates):
-        for losses in agent.lessons(Bandit(), begin(), random):
+        for losses in agent.losses(Bandit(), begin(), random):
             optimizer.zero_grad()
             losses.total(SCALES).backward()
             optimizer.step()
@@ -60,7 +59,7 @@ def test_parameters_are_those_of_the_paper() -> None:
 
 def test_before_anything_changed_it_is_the_plain_policy_gradient() -> None:
     agent = ppo(minibatch=1000)
-    (losses, *_) = agent.lessons(Bandit(), begin(), generator())
+    (losses, *_) = agent.losses(Bandit(), begin(), generator())
     assert losses.metrics["clip_fraction"] == 0
     torch.testing.assert_close(losses.metrics["approximate_kl"], torch.tensor(0.0))
     ours = torch.autograd.grad(losses.means()["policy"], agent.actor.weight)[0]
@@ -115,7 +114,7 @@ def test_every_epoch_goes_through_all_steps_in_an_order_of_its_own() -> None:
     told = dataclasses.replace(experience, reward=torch.randn(4, 16, generator=generator()))
     agent.gather = lambda *_: told  # type: ignore[method-assign]
     agent.losses_of = record  # type: ignore[method-assign]
-    assert len(list(agent.lessons(Bandit(), begin(), generator()))) == len(numbers) == 22
+    assert len(list(agent.losses(Bandit(), begin(), generator()))) == len(numbers) == 22
     assert [len(batch) for batch in numbers] == [*[6] * 10, 4] * 2
     first, second = (list(chain(*numbers[at : at + 11])) for at in (0, 11))
     assert sorted(first) == sorted(second)
@@ -158,7 +157,7 @@ def test_frames_are_looked_at_and_features_are_not() -> None:
     random, optimizer = generator(), torch.optim.Adam(agent.parameters(), lr=1e-2)
     for _ in range(40):
         start = rooms(torch.randint(0, 4, (32,), generator=random))
-        for losses in agent.lessons(Chain(), start, random):
+        for losses in agent.losses(Chain(), start, random):
             optimizer.zero_grad()
             losses.total(SCALES).backward()
             optimizer.step()

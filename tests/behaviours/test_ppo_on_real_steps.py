@@ -8,8 +8,7 @@ import torch
 from bandits import SCALES, SHAPE, Bandit, ToldBandit, generator, ppo, steps_of
 from torch import Tensor
 
-from tokenworlds.behaviours.experience import look_back
-from tokenworlds.behaviours.ppo import PPO
+from tokenworlds.behaviours.ppo import PPO, look_back
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import ActionSpace, Segment
 from tokenworlds.nets.policy_networks import FrameNetwork
@@ -71,7 +70,7 @@ def test_steps_that_do_not_count_have_no_bearing() -> None:
     def gradient(reward: float) -> Tensor:
         seen = eventful()
         seen.reward[0, 3] = reward
-        (losses, *_) = agent.lessons(ToldBandit(), seen, generator())
+        (losses, *_) = agent.losses(ToldBandit(), seen, generator())
         (found,) = torch.autograd.grad(losses.total(SCALES), agent.critic.weight)
         return found
 
@@ -96,7 +95,7 @@ def test_learns_the_better_action_from_real_steps() -> None:
     agent, random = ppo(experience="real"), generator()
     optimizer = torch.optim.Adam(agent.parameters(), lr=1e-2)
     for _ in range(60):
-        for losses in agent.lessons(ToldBandit(), play(agent, random), random):
+        for losses in agent.losses(ToldBandit(), play(agent, random), random):
             optimizer.zero_grad()
             losses.total(SCALES).backward()
             optimizer.step()
@@ -132,7 +131,7 @@ def test_nothing_real_counts_as_imagined() -> None:
 
 def test_worlds_that_do_not_tell_features_are_named() -> None:
     with pytest.raises(UserError, match="not by Bandit"):
-        next(ppo(experience="real").lessons(Bandit(), eventful(), generator()))
+        next(ppo(experience="real").losses(Bandit(), eventful(), generator()))
     assert look_back(Bandit(), eventful(), "frame").seen.shape == (6, 1, 3, 8, 8)
 
 

@@ -163,7 +163,7 @@ def test_a_row_that_begins_anew_forgets_and_the_others_do_not(
 def test_lessons_of_segments_of_any_length_are_finite(
     behaviour: Any, world: Any, space: ActionSpace, steps: int
 ) -> None:
-    for losses in behaviour.lessons(world, segment(space, steps), generator()):
+    for losses in behaviour.losses(world, segment(space, steps), generator()):
         assert losses.terms.keys() == losses.masks.keys()
         for name, term in losses.terms.items():
             assert term.dim() == 2
@@ -176,7 +176,7 @@ def test_every_imagined_step_is_learned_from_equally_often(
     behaviour: Any, world: Any, space: ActionSpace
 ) -> None:
     counts: Counter[str] = Counter()
-    for losses in behaviour.lessons(world, segment(space), generator()):
+    for losses in behaviour.losses(world, segment(space), generator()):
         counts.update({name: term.numel() for name, term in losses.terms.items()})
     times, rest = divmod(counts.total() // len(counts), HORIZON * ROWS)
     assert times >= 1
@@ -189,7 +189,7 @@ def test_computing_lessons_changes_nothing_and_repeats(
 ) -> None:
     before = copy.deepcopy(behaviour.state_dict())
     ours, again = (
-        [dict(losses.terms) for losses in behaviour.lessons(world, segment(space), generator())]
+        [dict(losses.terms) for losses in behaviour.losses(world, segment(space), generator())]
         for _ in range(2)
     )
     torch.testing.assert_close(behaviour.state_dict(), before, rtol=0, atol=0)
@@ -200,7 +200,7 @@ def test_only_the_behaviour_learns(behaviour: Any, world: Any, space: ActionSpac
     """A second look, for a critic that begins at zero sends nothing back at first."""
     optimizer = torch.optim.SGD(behaviour.parameters(), lr=0.1)
     for seed in range(2):
-        for losses in behaviour.lessons(world, segment(space), generator(seed)):
+        for losses in behaviour.losses(world, segment(space), generator(seed)):
             optimizer.zero_grad()
             sum(losses.means().values()).backward()
             optimizer.step()

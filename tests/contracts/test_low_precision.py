@@ -40,7 +40,7 @@ class Case:
         return random_segment(self.shape, SPACE, batch, steps, torch.Generator().manual_seed(1))
 
     def learners(self) -> dict[str, Learner]:
-        parts = self.agent.parts(torch.Generator().manual_seed(2))
+        parts = self.agent.trainables(torch.Generator().manual_seed(2))
         learning = self.recipe.learning
         context = partial(computing, self.agent.device, self.precision)
         return {name: Learner(name, learning[name], parts[name], context) for name in parts}

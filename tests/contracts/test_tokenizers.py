@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from tokenworlds import tokenizers
 from tokenworlds.core.config import components, import_member, module_names
 from tokenworlds.core.protocols import Tokenizer
-from tokenworlds.core.types import ActionSpace, Codes, Context, FrameShape, Latent
+from tokenworlds.core.types import ActionSpace, Codes, Context, FrameShape, GaussianLatent
 from tokenworlds.nets.codebooks import AveragedCodebook, UnitCodebook
 from tokenworlds.nets.residual import FrameEncoder
 from tokenworlds.nets.strided import StridedEncoder
@@ -83,7 +83,7 @@ def test_members_are_found() -> None:
 
 
 def test_frames_become_codes_or_latents() -> None:
-    assert {form(member) for member in members()} == {Codes, Latent}
+    assert {form(member) for member in members()} == {Codes, GaussianLatent}
 
 
 def test_it_is_a_tokenizer(tokenizer: Any) -> None:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from world_members import DREAMLESS, SIDE, SPACES, actions, build, names, segment
 
-from tokenworlds.core.errors import Dreamless
+from tokenworlds.core.errors import NoModel
 from tokenworlds.core.protocols import View, World
 from tokenworlds.core.trees import map_tensors, named_tensors, restore_tensors
 from tokenworlds.core.types import ActionSpace, Dream, Segment
@@ -89,9 +89,9 @@ def test_a_world_without_a_model_says_so_when_asked_to_dream(
     dreamless: Any, space: ActionSpace
 ) -> None:
     seen = segment(space)
-    with pytest.raises(Dreamless, match="no model to dream with"):
+    with pytest.raises(NoModel, match="no model to dream with"):
         dreamless.start(seen, DREAM)
-    with pytest.raises(Dreamless, match="no model to dream with"):
+    with pytest.raises(NoModel, match="no model to dream with"):
         dreamless.step(observe_all(dreamless, seen), seen.action[:, -1])
 
 
@@ -150,14 +150,14 @@ def test_acting_and_dreaming_start_from_the_same_state(dreamer: Any, space: Acti
 
 def test_behaviours_are_shown_the_same_frames_from_segments(world: Any, space: ActionSpace) -> None:
     seen = segment(space)
-    shown = world.seen(seen)
+    shown = world.policy_frames(seen)
     assert shown.shape == (3, STEPS, 3, SIDE, SIDE)
     acting = world.view(observe_all(world, seen)).frame
     torch.testing.assert_close(shown[:, -1], acting, atol=1e-4, rtol=1e-4)
 
 
 def test_codes_are_shown_with_what_they_stand_for(world: Any, space: ActionSpace) -> None:
-    recoded = world.recode(segment(space))
+    recoded = world.reconstruct(segment(space))
     if recoded is None:
         return
     assert recoded.frame.shape == (3, STEPS, 3, SIDE, SIDE)
@@ -169,9 +169,9 @@ def test_codes_are_shown_with_what_they_stand_for(world: Any, space: ActionSpace
 
 def test_losses_are_unreduced_and_change_nothing(world: Any, space: ActionSpace) -> None:
     before = {name: value.clone() for name, value in lasting(world).items()}
-    for part in world.parts().values():
+    for part in world.trainables().values():
         part.module.train()
-        for losses in part.lessons(segment(space)):
+        for losses in part.losses(segment(space)):
             for term, value in losses.terms.items():
                 assert value.shape == losses.masks[term].shape
                 assert torch.isfinite(value).all()
@@ -187,7 +187,9 @@ def lasting(world: Any) -> dict[str, Tensor]:
 
 
 def test_parts_cover_the_parameters_once(world: Any) -> None:
-    parts = [parameter for part in world.parts().values() for parameter in part.module.parameters()]
+    parts = [
+        parameter for part in world.trainables().values() for parameter in part.module.parameters()
+    ]
     assert len(parts) == len(set(parts))
     assert set(parts) == set(world.parameters())
 
@@ -210,7 +212,7 @@ def test_what_is_padding_has_no_bearing(world: Any, space: ActionSpace) -> None:
     changed = Segment(
         frame, seen.first, seen.action, seen.reward, seen.terminated, seen.truncated, seen.mask
     )
-    for part in world.parts().values():
-        ours, theirs = (next(part.lessons(steps)).means() for steps in (seen, changed))
+    for part in world.trainables().values():
+        ours, theirs = (next(part.losses(steps)).means() for steps in (seen, changed))
         for term, mean in ours.items():
             torch.testing.assert_close(mean, theirs[term], atol=1e-5, rtol=1e-5)

@@ -57,7 +57,7 @@ def test_a_term_without_an_override_has_its_default_weight_or_one() -> None:
 
 
 def test_an_override_of_a_term_that_no_part_makes_is_an_error() -> None:
-    with pytest.raises(UserError, match="unknown loss term 'rewart'.*did you mean 'reward'"):
+    with pytest.raises(UserError, match=r"unknown loss term 'rewart'.*did you mean 'reward'"):
         losses(reward=[[1.0, 1.0]]).total({"rewart": 1.0})
 
 

@@ -154,7 +154,7 @@ def test_a_random_dream_has_the_context_and_actions_of_the_dream() -> None:
     def guess(carry: Tensor, action: Tensor, generator: Generator | None) -> tuple[Tensor, Dream]:
         return agent.world.step(carry, action, generator)
 
-    agent.world.step_at_random = guess  # type: ignore[attr-defined]
+    agent.world.step_with_random_tokens = guess  # type: ignore[attr-defined]
     rows = dream_rows(agent, counting_segment([{0, 5}], 8), horizon=6, generator=None)
     np.testing.assert_array_equal(rows.random_dream, rows.dream)
 

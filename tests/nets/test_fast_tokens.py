@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tokenworlds.core.coded import Coded, one_hots, stack
+from tokenworlds.core.features import TokenFeature, one_hots, stack
 from tokenworlds.nets.blocks import Perceptron
 from tokenworlds.nets.fast.tokens import (
     MIN_STATES,
@@ -17,10 +17,10 @@ from tokenworlds.nets.fast.tokens import (
 )
 
 
-def some_tokens(rows: int) -> Coded:
+def some_tokens(rows: int) -> TokenFeature:
     generator = torch.Generator().manual_seed(0)
     index = torch.randint(5, (2, rows // 2, 3), generator=generator)
-    return Coded(index, torch.randn(2, rows // 2, 4, generator=generator), vocabulary=5)
+    return TokenFeature(index, torch.randn(2, rows // 2, 4, generator=generator), vocabulary=5)
 
 
 @pytest.mark.parametrize("rows", [2, MIN_STATES])
@@ -39,7 +39,7 @@ def test_a_layer_maps_indices_as_it_maps_one_hots(rows: int) -> None:
 @pytest.mark.parametrize("hidden", [(), (8, 8)])
 def test_a_perceptron_reads_tokens(hidden: tuple[int, ...]) -> None:
     coded, network = some_tokens(MIN_STATES), Perceptron(3 * 5 + 4, hidden, 2)
-    torch.testing.assert_close(network(coded), network(coded.dense()), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(network(coded), network(coded.to_dense()), rtol=1e-5, atol=1e-5)
 
 
 def test_rows_of_a_table_are_its_products_with_one_hots() -> None:
@@ -57,9 +57,9 @@ def test_one_hots_are_ones_where_indices_point() -> None:
 def test_features_are_stacked_with_or_without_tokens() -> None:
     coded = some_tokens(2)
     both = stack([coded, coded])
-    assert isinstance(both, Coded)
+    assert isinstance(both, TokenFeature)
     assert len(both) == 2
-    assert torch.equal(both[1:].dense()[0], coded.dense())
-    numbers = stack([coded.beside, coded.beside])
+    assert torch.equal(both[1:].to_dense()[0], coded.to_dense())
+    numbers = stack([coded.vector, coded.vector])
     assert isinstance(numbers, torch.Tensor)
     assert numbers.shape == (2, 2, 1, 4)

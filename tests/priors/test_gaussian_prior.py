@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.distributions import Normal
 
 from tokenworlds.core.errors import UserError
-from tokenworlds.core.types import Latent, Losses
+from tokenworlds.core.types import GaussianLatent, Losses
 from tokenworlds.priors.gaussian import GaussianPrior
 
 MASK = torch.tensor([[True, True, False], [True, False, False]])
@@ -17,8 +17,8 @@ def make_prior(shared: bool = True) -> GaussianPrior:
     return GaussianPrior.Config(shared=shared).build(width=12, tokens=4, code_width=2)
 
 
-def latent_of(vector: Tensor) -> Latent:
-    return Latent(vector, vector, torch.zeros_like(vector))
+def latent_of(vector: Tensor) -> GaussianLatent:
+    return GaussianLatent(vector, vector, torch.zeros_like(vector))
 
 
 def random_batch() -> tuple[Tensor, Tensor]:

@@ -13,7 +13,7 @@ from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.nets.optimisers import linear_weights
 from tokenworlds.recipes.catalogue import RECIPES, load
 from tokenworlds.runs.recipe import Recipe, build_schedule
-from tokenworlds.training.dry_run import rehearse
+from tokenworlds.training.dry_run import dry_run
 from tokenworlds.training.summary import count, summarise
 
 PARTS = ("tokenizer", "world", "behaviour")
@@ -61,7 +61,7 @@ def agent(found: Recipe, space: ActionSpace) -> Agent:
 def test_parameters(case: tuple[str, str, int]) -> None:
     name, env, actions = case
     found = recipe(name, env)
-    parts = agent(found, ActionSpace(actions)).parts(None)
+    parts = agent(found, ActionSpace(actions)).trainables(None)
     assert tuple(count(parts[part].module) for part in PARTS) == COUNTS[case]
     decayed = []
     for part in PARTS:
@@ -144,7 +144,7 @@ def test_every_token_recipe_runs(name: str, space: ActionSpace, env: str) -> Non
     found = recipe(name, env, "nano")
     shape = FrameShape(found.resolution, found.resolution)
     built = agent(found, space)
-    rehearse(built, found, shape)
+    dry_run(built, found, shape)
     frame = torch.zeros(2, shape.height, shape.width, 3, dtype=torch.uint8)
     generator = torch.Generator().manual_seed(0)
     first = torch.ones(2, dtype=torch.bool)
@@ -155,7 +155,7 @@ def test_every_token_recipe_runs(name: str, space: ActionSpace, env: str) -> Non
 @pytest.mark.parametrize("name", ["iris", "delta-iris"])
 def test_small_runs(name: str) -> None:
     found = recipe(name, CRAFTER, "small")
-    rehearse(agent(found, ActionSpace(17)), found, FrameShape(64, 64))
+    dry_run(agent(found, ActionSpace(17)), found, FrameShape(64, 64))
 
 
 def test_no_token_recipe_is_left_out() -> None:

@@ -11,7 +11,7 @@ from tokenworlds.core.description import from_json, override, to_json
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.recipes.catalogue import load, load_component
-from tokenworlds.training.dry_run import blank_segment, rehearse
+from tokenworlds.training.dry_run import blank_segment, dry_run
 from tokenworlds.training.learner import Learner
 
 OWN_PARTS = '''
@@ -87,8 +87,8 @@ def test_a_users_tokenizer_trains_at_every_size(own: str, size: str) -> None:
     shape = FrameShape(recipe.resolution, recipe.resolution)
     torch.manual_seed(0)
     agent = Agent.build(recipe, shape, ActionSpace(3))
-    rehearse(agent, recipe, shape)
-    learner = Learner("world", recipe.learning["world"], agent.parts(None)["world"])
+    dry_run(agent, recipe, shape)
+    learner = Learner("world", recipe.learning["world"], agent.trainables(None)["world"])
     segment = blank_segment(agent, shape, batch=2, steps=4)
     for _ in range(3):
         metrics = learner.update(segment)

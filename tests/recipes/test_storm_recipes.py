@@ -8,7 +8,7 @@ import torch
 from tokenworlds.agent import Agent
 from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.recipes.catalogue import RECIPES, load
-from tokenworlds.training.dry_run import insist_that_segments_fit, rehearse
+from tokenworlds.training.dry_run import check_segments, dry_run
 from tokenworlds.training.summary import count, parameter_tree
 
 # Counted from the released networks; GIT-STORM without STORM's prior, which it leaves unused.
@@ -75,7 +75,7 @@ def test_every_latent_recipe_runs_on_continuous_actions(name: str) -> None:
     shape = FrameShape(found.resolution, found.resolution)
     torch.manual_seed(0)
     built = Agent.build(found, shape, ActionSpace(3, discrete=False))
-    rehearse(built, found, shape)
+    dry_run(built, found, shape)
     carry = built.initial(2)
     frame = torch.zeros(2, shape.height, shape.width, 3, dtype=torch.uint8)
     generator = torch.Generator().manual_seed(0)
@@ -88,7 +88,7 @@ def test_every_latent_recipe_runs_on_continuous_actions(name: str) -> None:
 @pytest.mark.parametrize("name", LATENT)
 def test_the_first_updates_find_enough_steps(name: str, size: str) -> None:
     for env in ("dmc:walker-walk", "steer", "atari:Pong"):
-        insist_that_segments_fit(load(name, size, env).recipe)
+        check_segments(load(name, size, env).recipe)
 
 
 def test_deepmind_control_has_the_numbers_of_the_paper() -> None:

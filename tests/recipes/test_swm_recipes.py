@@ -14,7 +14,7 @@ from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.recipes.catalogue import RECIPES, load
 from tokenworlds.replay.sampling import Uniform
 from tokenworlds.runs.recipe import Recipe, build_schedule
-from tokenworlds.training.dry_run import rehearse
+from tokenworlds.training.dry_run import dry_run
 from tokenworlds.training.summary import count
 
 AGENTS = tuple(name for name in RECIPES if name.startswith("swm"))
@@ -138,7 +138,7 @@ def test_every_recipe_is_one_of_these() -> None:
 @pytest.mark.parametrize("name", [*AGENTS, "ppo"])
 def test_each_passes_the_dry_run_at_nano(name: str) -> None:
     found = recipe(name, "nano", "catch")
-    rehearse(agent(found, 3), found, FrameShape(found.resolution, found.resolution, 1))
+    dry_run(agent(found, 3), found, FrameShape(found.resolution, found.resolution, 1))
 
 
 def test_toy_games_are_evaluated_at_the_end_of_an_iteration() -> None:
@@ -158,7 +158,7 @@ def test_toy_games_are_evaluated_at_the_end_of_an_iteration() -> None:
 def test_real_experience_must_be_the_latest(changes: dict[str, Any], sentence: str) -> None:
     found = variant(recipe("ppo", "nano", "catch"), changes)
     with pytest.raises(UserError, match=sentence):
-        rehearse(agent(found, 3), found, FrameShape(32, 32, 1))
+        dry_run(agent(found, 3), found, FrameShape(32, 32, 1))
 
 
 @pytest.mark.parametrize("changes", [{}, {"world.encodes_in_training": True}])
@@ -166,7 +166,7 @@ def test_a_dry_run_changes_nothing(changes: dict[str, Any]) -> None:
     found = variant(recipe("swm", "nano", "catch"), changes)
     built = agent(found, 3)
     before = {name: value.clone() for name, value in built.state_dict().items()}
-    rehearse(built, found, FrameShape(32, 32, 1))
+    dry_run(built, found, FrameShape(32, 32, 1))
     assert all(torch.equal(before[name], value) for name, value in built.state_dict().items())
 
 

@@ -37,7 +37,7 @@ def update(recipe: Recipe, part: str, compiler: Compiler | None) -> dict[str, Te
     if compiler is not None:
         compiler.compile_methods(agent.world, OF_WORLDS)
         compiler.compile_methods(agent.behaviour, OF_BEHAVIOURS)
-    found = agent.parts(torch.Generator().manual_seed(1))[part]
+    found = agent.trainables(torch.Generator().manual_seed(1))[part]
     context = nullcontext if compiler is None else compiler.working
     learner = Learner(part, learning, found, context)
     drawn = torch.Generator().manual_seed(2)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tokenworlds.core.types import Losses, Part, Segment, once
+from tokenworlds.core.types import Losses, Segment, Trainable, once
 from tokenworlds.nets.optimisers import Optimiser
 from tokenworlds.runs.recipe import Learning
 from tokenworlds.training.learner import Learner, NonFiniteLoss
@@ -33,7 +33,7 @@ class Case:
         self.module = nn.Linear(1, 1)
         self.factor = factor
         self.followed = 0
-        part = Part(self.module, once(self.losses))
+        part = Trainable(self.module, once(self.losses))
         self.learner = Learner("world", learning_of(*names), part)
 
     def losses(self, segment: Segment) -> Losses:
@@ -68,7 +68,7 @@ def test_a_lesson_is_worked_out_when_the_one_before_has_been_learned() -> None:
             metrics = {"number": torch.tensor(float(number))}
             yield Losses({"error": term}, {"error": torch.ones(1, 1)}, metrics, after)
 
-    learner = Learner("behaviour", learning_of("error"), Part(module, lessons))
+    learner = Learner("behaviour", learning_of("error"), Trainable(module, lessons))
     learner.optimiser.optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
     for group in learner.optimiser.optimizer.param_groups:
         group["full_rate"] = 0.1

@@ -30,7 +30,7 @@ def main(looks_at: str) -> None:
     drawn: list[object] = []
     world.tokenizer.decoder.register_forward_hook(lambda *call: drawn.append(call))
     segment = blank(16, 5, shape)
-    lessons = list(learner.lessons(world, segment, torch.Generator().manual_seed(0)))
+    lessons = list(learner.losses(world, segment, torch.Generator().manual_seed(0)))
     print(len(drawn), len(lessons))
 
 

@@ -15,7 +15,7 @@ from tokenworlds.recipes.catalogue import load
 from tokenworlds.runs.checkpoint import read, write
 from tokenworlds.runs.recipe import Recipe, build_schedule
 from tokenworlds.runs.spec import RunSpec
-from tokenworlds.training.job import Job
+from tokenworlds.training.trainer import Trainer
 
 TINY = (
     "steps=48",
@@ -34,7 +34,7 @@ TINY = (
 )
 
 
-def work(job: Job, recipe: Recipe) -> None:
+def work(job: Trainer, recipe: Recipe) -> None:
     """All phases of a run."""
     for phase in build_schedule(recipe).phases(Progress()):
         job.collect(phase)
@@ -43,11 +43,11 @@ def work(job: Job, recipe: Recipe) -> None:
                 job.update(name)
 
 
-def job_of(name: str, folder: Path) -> Job:
+def job_of(name: str, folder: Path) -> Trainer:
     recipe = override(load(name, "nano", "catch").recipe, TINY)
     env = EnvSpec("catch", size=recipe.resolution, grey=recipe.grey)
     spec = RunSpec(recipe_name=name, size="nano", recipe=recipe, env=env, seed=0, threads=1)
-    return Job(spec, folder)
+    return Trainer(spec, folder)
 
 
 @pytest.mark.parametrize("name", ["iris", "delta-iris"])

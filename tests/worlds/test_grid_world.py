@@ -104,7 +104,7 @@ def test_codes_are_given_for_some_steps_and_dreamt_from_then_on(given: int, draw
 
 def test_the_rewards_gradient_stays_in_its_head_unless_it_may_leave() -> None:
     for shapes in (False, True):
-        world = build(reward_shapes_memory=shapes)
+        world = build(reward_trains_memory=shapes)
         world.losses(segment()).means()["reward"].backward()
         reached = {name.split(".")[0] for name, p in world.dynamics.named_parameters() if moved(p)}
         assert reached == ({"reward", "sequence"} if shapes else {"reward"})
@@ -126,7 +126,7 @@ def test_codes_of_the_dynamics_leave_the_norms_alone_unless_they_are_as_released
     for released in (False, True):
         world = build(encodes_in_training=released)
         before = {name: value.clone() for name, value in world.tokenizer.state_dict().items()}
-        world.parts()["world"].module.train()
+        world.trainables()["world"].module.train()
         world.losses(segment())
         same = [torch.equal(before[k], v) for k, v in world.tokenizer.state_dict().items()]
         assert all(same) == (not released)
@@ -167,8 +167,8 @@ def test_looking_leaves_chance_alone() -> None:
     assert world.view(carry).feature.isfinite().all()
     assert world.view(carry).frame.isfinite().all()
     world.start(seen, 2)
-    world.recode(seen)
-    world.seen(seen)
+    world.reconstruct(seen)
+    world.policy_frames(seen)
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -196,12 +196,12 @@ def test_segments_that_are_too_short_are_told_in_a_sentence() -> None:
 
 def test_numbers_are_shown_as_shades() -> None:
     world = build(**CONTINUOUS)
-    shown = world.recode(segment())
+    shown = world.reconstruct(segment())
     assert shown.shades
     assert shown.grid == (4, 8)
     mean = world.tokenizer.encode(torch.zeros(1, 1, 16, 16)).mean
     assert shown.index.shape == (2, 9, 32) == (2, 9, mean[0].numel())
-    assert not build().recode(segment()).shades
+    assert not build().reconstruct(segment()).shades
 
 
 def test_four_frames_are_coded_together_and_the_newest_is_shown() -> None:

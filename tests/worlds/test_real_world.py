@@ -9,8 +9,8 @@ import torch
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.trees import named_tensors, restore_tensors
 from tokenworlds.core.types import ActionSpace, FrameShape, Segment
+from tokenworlds.worlds.history import FrameStack
 from tokenworlds.worlds.real import Real
-from tokenworlds.worlds.stacking import FrameStack
 
 
 def build(frames: int = 3) -> Real:
@@ -45,7 +45,7 @@ def test_it_shows_while_acting_what_it_tells_of_a_segment() -> None:
         view = world.view(observe(world, seen, step + 1))
         assert view.feature.shape == (2, *world.feature_shape)
         torch.testing.assert_close(view.feature, features[:, step])
-        torch.testing.assert_close(view.frame, world.seen(seen)[:, step])
+        torch.testing.assert_close(view.frame, world.policy_frames(seen)[:, step])
 
 
 def test_a_carry_can_be_saved_and_restored() -> None:
@@ -59,9 +59,9 @@ def test_a_carry_can_be_saved_and_restored() -> None:
 
 def test_nothing_learns_and_there_are_no_codes() -> None:
     world: Any = build()
-    assert world.parts() == {}
+    assert world.trainables() == {}
     assert list(world.parameters()) == []
-    assert world.recode(segment()) is None
+    assert world.reconstruct(segment()) is None
 
 
 def test_at_least_one_frame_is_shown() -> None:

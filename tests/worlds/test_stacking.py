@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from tokenworlds.core.types import Segment
-from tokenworlds.worlds.stacking import FrameStack, stacked
+from tokenworlds.worlds.history import FrameStack, stacked
 
 
 def numbered(*rows: list[int]) -> Tensor:

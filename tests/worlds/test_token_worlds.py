@@ -34,13 +34,13 @@ def window(seen: Segment, begin: int, end: int) -> Segment:
 
 def test_each_part_learns_by_its_own_losses_only(name: str) -> None:
     world, seen = build(name), segment(2, STEPS)
-    parts = world.parts()
+    parts = world.trainables()
     owned = {part: set(parts[part].module.parameters()) for part in parts}
     assert set(world.parameters()) == owned["tokenizer"] | owned["world"]
     assert not owned["tokenizer"] & owned["world"]
     for part, other in (("tokenizer", "world"), ("world", "tokenizer")):
         world.zero_grad()
-        sum(next(parts[part].lessons(seen)).means().values(), torch.zeros(())).backward()
+        sum(next(parts[part].losses(seen)).means().values(), torch.zeros(())).backward()
         assert all(parameter.grad is None for parameter in owned[other])
         moved = [parameter.grad is not None for parameter in owned[part]]
         assert sum(moved) > 0.9 * len(moved)
@@ -152,7 +152,7 @@ def test_acting_looks_at_frames_and_nothing_else() -> None:
     carry = world.observe(
         seen.frame[:, 0], seen.action[:, 0], torch.ones(2, dtype=torch.bool), None
     )
-    assert torch.equal(world.view(carry).frame, world.seen(seen)[:, 0])
+    assert torch.equal(world.view(carry).frame, world.policy_frames(seen)[:, 0])
     assert not calls
     assert world.view(carry).feature.shape == (2, *world.feature_shape)
     assert calls
@@ -161,23 +161,23 @@ def test_acting_looks_at_frames_and_nothing_else() -> None:
 @torch.no_grad()
 def test_a_behaviour_of_iris_sees_reconstructions_awake_and_dreaming() -> None:
     world, seen = build("iris"), segment(2, 1)
-    drawn = world.recode(seen).frame
+    drawn = world.reconstruct(seen).frame
     carry = world.observe(
         seen.frame[:, 0], seen.action[:, 0], torch.ones(2, dtype=torch.bool), None
     )
     for frame in (world.view(carry).frame, world.view(world.start(seen, 1)).frame):
         torch.testing.assert_close(frame, drawn[:, 0])
-    torch.testing.assert_close(world.seen(seen), drawn)
+    torch.testing.assert_close(world.policy_frames(seen), drawn)
     assert not torch.allclose(drawn, seen.frame.movedim(-1, 2) / 255)
 
 
 @torch.no_grad()
 def test_frames_that_follow_none_are_shown_without_codes() -> None:
     world, seen = build("delta_iris"), segment(2, STEPS, firsts=(3,))
-    recoded = world.recode(seen)
+    recoded = world.reconstruct(seen)
     bare = (recoded.index == -1).all(-1)
     assert bare.tolist() == [[True, False, False, True, False, False], [True] + [False] * 5]
-    real = world.seen(seen)
+    real = world.policy_frames(seen)
     assert torch.equal(recoded.frame[bare], real[bare])
     assert not torch.isclose(recoded.frame[~bare], real[~bare]).all()
     assert (recoded.index[~bare] >= 0).all()
@@ -189,7 +189,7 @@ def test_tokens_at_random_ignore_the_model() -> None:
     world.dynamics.next_token.output.bias[5] = 1e4
     action = torch.zeros(64, dtype=torch.long)
     sure, _ = world.step(world.start(seen, 1), action, generator())
-    wild, _ = world.step_at_random(world.start(seen, 1), action, generator())
+    wild, _ = world.step_with_random_tokens(world.start(seen, 1), action, generator())
     assert sure.pending.unique().tolist() == [5]
     assert len(wild.pending.unique()) > 8
     assert not torch.equal(sure.frame, wild.frame)
@@ -199,7 +199,7 @@ def test_tokens_at_random_ignore_the_model() -> None:
 def test_expected_or_drawn_rewards() -> None:
     action = torch.zeros(64, dtype=torch.long)
     for draws in (True, False):
-        world = build("iris", draws_reward=draws)
+        world = build("iris", samples_reward=draws)
         _, dream = world.step(world.start(segment(64, 1), 1), action, generator())
         assert (dream.reward == dream.reward.round()).all().item() is draws
         assert set(dream.terminated.tolist()) == {0.0, 1.0}

@@ -47,12 +47,12 @@ def play(batch: int, steps: int, generator: torch.Generator) -> Segment:
 
 def learn(world: Any, part: str, updates: int, batch: int, steps: int) -> None:
     generator = torch.Generator().manual_seed(0)
-    learning = world.parts()[part]
+    learning = world.trainables()[part]
     optimizer = torch.optim.Adam(learning.module.parameters(), lr=5e-3)
     rate = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.05, updates)
     learning.module.train()
     for _ in range(updates):
-        losses = next(learning.lessons(play(batch, steps, generator)))
+        losses = next(learning.losses(play(batch, steps, generator)))
         optimizer.zero_grad()
         sum(losses.means().values(), torch.zeros(())).backward()
         optimizer.step()

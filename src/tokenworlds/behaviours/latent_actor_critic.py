@@ -1,19 +1,20 @@
-"""Actor and critic that learn from dreams in latent space (DreamerV3's manner)."""
+"""Actor and critic on latent features, trained in dreams (as in DreamerV3)."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
-from tokenworlds.behaviours.rollout import Rollout, imagine, read
-from tokenworlds.core.coded import Feature
+from tokenworlds.behaviours.imagination import Trajectory, imagine, rollout
 from tokenworlds.core.config import Component, ConfigOf
-from tokenworlds.core.protocols import View, World
-from tokenworlds.core.types import ActionSpace, Carry, FrameShape, Losses, Segment
+from tokenworlds.core.features import Feature, stack
+from tokenworlds.core.protocols import World
+from tokenworlds.core.types import ActionSpace, Carry, FrameShape, Losses, Segment, View
 from tokenworlds.nets.blocks import Perceptron, Style, shrink_output
 from tokenworlds.nets.distributions import TwoHot
 from tokenworlds.nets.policies import Policy, choose, policy_of, policy_width
@@ -27,12 +28,10 @@ from tokenworlds.nets.returns import (
 
 
 class LatentActorCritic(nn.Module, Component):
-    """REINFORCE on normalised advantages, and a two-hot critic steadied by a slow copy."""
+    """REINFORCE on normalised advantages; a two-hot critic, regularised towards a slow copy."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["LatentActorCritic"]):
-        """Choices."""
-
         horizon: int = 16
         discount: float = 0.985
         return_lambda: float = 0.95
@@ -64,68 +63,65 @@ class LatentActorCritic(nn.Module, Component):
         self.return_range = ReturnRange(config.range_decay)
 
     def initial(self, batch: int) -> Carry:
-        """Nothing is carried: the world's history is all there is to know."""
         return ()
 
+    def compile_with(self, compile_function: Callable[..., Any]) -> None:
+        # Not the dream: its steps would become one large graph.
+        vars(self).update(losses_of=compile_function(self.losses_of))
+
     def policy(self, feature: Feature) -> Policy:
-        """The distribution of actions."""
         return policy_of(self.actor(feature), self.action_space, self.config.unimix)
 
     @torch.no_grad()
     def act(
         self, view: View, carry: Carry, generator: Generator | None, temperature: float = 1.0
     ) -> tuple[Tensor, Carry]:
-        """Draw from the policy, or take its likeliest action at temperature 0."""
-        return choose(self.policy(read(view)), temperature, generator), carry
-
-    def lessons(
-        self, world: World, segment: Segment, generator: Generator | None
-    ) -> Iterator[Losses]:
-        """One lesson for each dream."""
-        yield self.losses(world, segment, generator)
+        return choose(self.policy(view.compact_feature), temperature, generator), carry
 
     def losses(self, world: World, segment: Segment, generator: Generator | None) -> Losses:
-        """Dream, then weigh what was done by how it turned out."""
-        start = world.start(segment, self.horizon)
-        rollout = imagine(world, self, start, self.horizon, generator)
-        return self.losses_of(rollout)
+        """Dream from the end of a segment, then compute the losses of the dream."""
+        return self.losses_of(self.dream(world, world.start(segment, self.horizon), generator))
 
-    def losses_of(self, rollout: Rollout) -> Losses:
-        """`actor`, `entropy` (negative), `critic` and `slow_critic` over steps still alive."""
-        feature = rollout.feature
+    @torch.no_grad()
+    def dream(self, world: World, carry: Carry, generator: Generator | None) -> Trajectory:
+        steps = imagine(
+            world,
+            carry,
+            read=lambda view: view.compact_feature,
+            act=lambda feature: self.policy(feature).sample(generator),
+            steps=self.horizon,
+            generator=generator,
+        )
+        return rollout(steps, stack)
+
+    def losses_of(self, dream: Trajectory) -> Losses:
+        """`actor`, `entropy` (negative), `critic` and `slow_critic`, weighted by survival."""
+        feature = dream.observed
         values, policy = TwoHot(self.critic(feature)), self.policy(feature[:-1])
-        target = self._returns(rollout, values.mean.detach())
-        advantage = (target - values.mean[:-1].detach()) / self.return_range.scale()
+        value = values.mean.detach()
+        discount, lambda_ = self.config.discount, self.config.return_lambda
+        target = lambda_return(dream.reward, dream.terminated, value[1:], discount, lambda_)
+        advantage = (target - value[:-1]) / self.return_range.scale()
         with torch.no_grad():
             slow = TwoHot(self.slow_critic(feature[:-1])).mean
         critic = TwoHot(values.logits[:-1])
         terms = {
-            "actor": -policy.log_prob(rollout.action) * advantage,
+            "actor": -policy.log_prob(dream.action) * advantage,
             "entropy": -policy.entropy(),
             "critic": critic.loss(target),
             "slow_critic": critic.loss(slow),
         }
-        weight = survival(rollout.terminated)
-        return Losses(
-            terms,
-            dict.fromkeys(terms, weight),
-            self._metrics(rollout, target, values.mean[:-1]),
-            (partial(self._after, target),),
-        )
-
-    def _returns(self, rollout: Rollout, value: Float[Tensor, "T B"]) -> Float[Tensor, "t B"]:
-        discount, lambda_ = self.config.discount, self.config.return_lambda
-        return lambda_return(rollout.reward, rollout.terminated, value[1:], discount, lambda_)
+        weight = survival(dream.terminated)
+        metrics = {
+            "imagined_reward": dream.reward.mean(),
+            "imagined_termination": dream.terminated.mean(),
+            "return": target.mean(),
+            "return_spread": self.return_range.spread.clone(),
+            "value_error": (target - value[:-1]).abs().mean(),
+        }
+        after = (partial(self._after, target),)
+        return Losses(terms, dict.fromkeys(terms, weight), metrics, after, {"entropy": 3e-4})
 
     def _after(self, target: Float[Tensor, "T B"]) -> None:
         self.return_range.update(target)
         move_towards(self.slow_critic, self.critic, self.config.slow_decay)
-
-    def _metrics(self, rollout: Rollout, target: Tensor, value: Tensor) -> dict[str, Tensor]:
-        return {
-            "imagined_reward": rollout.reward.mean(),
-            "imagined_termination": rollout.terminated.mean(),
-            "return": target.mean(),
-            "return_spread": self.return_range.spread.clone(),
-            "value_error": (target - value).detach().abs().mean(),
-        }

@@ -1,23 +1,23 @@
-"""Actor and critic that look at frames and remember them (IRIS, Δ-IRIS: a CNN and an LSTM)."""
+"""Actor and critic on frames with a memory: a CNN and an LSTM (IRIS, Δ-IRIS)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import torch
 from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Generator, Tensor, nn
 
+from tokenworlds.behaviours.imagination import Trajectory, imagine, rollout
 from tokenworlds.core.config import Component, ConfigOf
-from tokenworlds.core.protocols import View, World
-from tokenworlds.core.trees import map_tensors
-from tokenworlds.core.types import ActionSpace, FrameShape, Losses, Segment, to_frames
+from tokenworlds.core.protocols import PixelEncoder, World
+from tokenworlds.core.types import ActionSpace, FrameShape, Losses, Segment, View, to_frames
 from tokenworlds.nets.distributions import Value, ValueKind, value_of, value_width
 from tokenworlds.nets.pixel_encoders import (
     FrameHistory,
     LSTMState,
-    PixelEncoder,
     RecurrentNetwork,
     ResidualEncoder,
 )
@@ -31,26 +31,14 @@ from tokenworlds.nets.returns import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Imagined:
-    """Time first. Only `hidden` bears gradients; `frame` has one step more than the rest."""
-
-    hidden: Float[Tensor, "T B D"]
-    frame: Float[Tensor, "T1 B C H W"]
-    action: Tensor
-    reward: Float[Tensor, "T B"]
-    terminated: Float[Tensor, "T B"]
-    memory: LSTMState
-
-
 class PixelActorCritic(nn.Module, Component):
-    """REINFORCE through the memory of what was seen, against values of a slow copy or its own."""
+    """REINFORCE through the memory, with values of the critic or of a slow copy."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["PixelActorCritic"]):
-        """Choices. At most `burn_in` frames before the one a dream begins with are looked at.
-        Without `target_decay` there is no slow copy; with `range_decay` advantages are divided
-        by the range of returns. The critic's first weights are scaled by `critic_scale`."""
+        """`burn_in` is the number of frames read before the first frame of a dream. Without
+        `target_decay` there is no slow copy. With `range_decay` advantages are divided by the
+        range of returns. The critic's initial weights are scaled by `critic_scale`."""
 
         horizon: int = 15
         discount: float = 0.997
@@ -84,90 +72,91 @@ class PixelActorCritic(nn.Module, Component):
         self.return_range = None if config.range_decay is None else ReturnRange(config.range_decay)
 
     def initial(self, batch: int) -> LSTMState:
-        """Nothing was seen."""
         return self.network.initial(batch)
 
+    def compile_with(self, compile_function: Callable[..., Any]) -> None:
+        # Not the dream: its steps would become one large graph.
+        vars(self).update(losses_of=compile_function(self.losses_of))
+
     def policy(self, hidden: Float[Tensor, "*rest D"]) -> Policy:
-        """The distribution of actions."""
         return policy_of(self.network.actor(hidden), self.action_space)
 
     def value(self, hidden: Float[Tensor, "*rest D"]) -> Value:
-        """What the learning critic expects."""
         return value_of(self.network.critic(hidden), self.config.value)
 
     @torch.no_grad()
     def act(
         self, view: View, carry: LSTMState, generator: Generator | None, temperature: float = 1.0
     ) -> tuple[Tensor, LSTMState]:
-        """See the frame, then draw from the policy, or take its likeliest action at 0."""
         memory = self.network(view.frame, carry)
         return choose(self.policy(memory.hidden), temperature, generator), memory
 
-    def lessons(
-        self, world: World, segment: Segment, generator: Generator | None
-    ) -> Iterator[Losses]:
-        """One lesson for each dream."""
-        yield self.losses(world, segment, generator)
-
     def losses(self, world: World, segment: Segment, generator: Generator | None) -> Losses:
-        """Dream, then weigh what was done by how it turned out."""
-        past, opens = self.past(world, segment), segment.first[:, -1]
+        """Dream from the end of a segment, then compute the losses of the dream."""
+        past, starts = self.past(world, segment), segment.first[:, -1]
         with torch.no_grad():
-            memory = self.network.burn_in(past, opens)
-        dream = self.imagine(world, segment, memory, generator)
-        return self.losses_of(dream, self.judge(past, opens, dream))
+            memory = self.network.burn_in(past, starts)
+            carry = world.start(segment, self.horizon)
+        dream, memories = self.dream(world, carry, memory, generator)
+        hidden = torch.stack([memory.hidden for memory in memories])
+        value = self.target_values(past, starts, dream, hidden, memories[-1])
+        return self.losses_of(dream, hidden, value)
 
     @torch.no_grad()
     def past(self, world: World, segment: Segment) -> FrameHistory:
-        """What was seen before the frame that a dream begins with."""
-        before = map_tensors(lambda leaf: leaf[:, :-1], segment)
+        """The frames before the first one of the dream."""
+        before = segment.window(slice(0, -1))
         recent = slice(max(0, before.first.shape[1] - self.config.burn_in), None)
-        nothing = not before.first.shape[1]
-        frame = to_frames(before.frame) if nothing else world.seen(before)[:, recent]
+        empty = not before.first.shape[1]
+        frame = to_frames(before.frame) if empty else world.policy_frames(before)[:, recent]
         return FrameHistory(frame, before.first[:, recent], before.mask[:, recent])
 
-    def imagine(
-        self, world: World, segment: Segment, memory: LSTMState, generator: Generator | None
-    ) -> Imagined:
-        """Act in the world; gradients flow through the memory, not through frames or actions."""
-        with torch.no_grad():
-            carry = world.start(segment, self.horizon)
-        frames, seen, actions, outcomes = [look(world.view(carry))], [], [], []
-        for _ in range(self.horizon):
-            memory = self.network(frames[-1], memory)
+    def dream(
+        self, world: World, carry: Any, memory: LSTMState, generator: Generator | None
+    ) -> tuple[Trajectory, list[LSTMState]]:
+        """Act in the world. Gradients flow through the memories, not through frames or actions."""
+        memories = [memory]
+
+        def act(frame: Tensor) -> Tensor:
+            memories.append(self.network(frame, memories[-1]))
             with torch.no_grad():
-                action = self.policy(memory.hidden).sample(generator)
-                carry, dream = world.step(carry, action, generator)
-            seen.append(memory.hidden)
-            actions.append(action)
-            frames.append(look(dream))
-            outcomes.append(torch.stack([dream.reward, dream.terminated]))
-        reward, terminated = torch.stack(outcomes, dim=1)
-        return Imagined(
-            torch.stack(seen), torch.stack(frames), torch.stack(actions), reward, terminated, memory
+                return self.policy(memories[-1].hidden).sample(generator)
+
+        steps = imagine(
+            world, carry, read=read_frame, act=act, steps=self.horizon, generator=generator
         )
+        return rollout(steps), memories[1:]
 
     @torch.no_grad()
-    def judge(
-        self, past: FrameHistory, opens: Bool[Tensor, " B"], dream: Imagined
+    def target_values(
+        self,
+        past: FrameHistory,
+        starts: Bool[Tensor, " B"],
+        dream: Trajectory,
+        hidden: Float[Tensor, "T B D"],
+        memory: LSTMState,
     ) -> Float[Tensor, "T1 B"]:
-        """The values that returns are made of and compared with: the slow copy's, if there is one.
+        """The values that returns bootstrap from: those of the slow copy, if there is one.
 
-        The copy remembers for itself: it sees past and dream as the learning network did.
+        The copy has its own memory: it reads past and dream as the learning network did.
         """
         if self.target is None:
-            last = self.network(dream.frame[-1], dream.memory).hidden
-            return self.value(torch.cat([dream.hidden, last.unsqueeze(0)])).mean
-        footage = past.append(rearrange(dream.frame, "t b c h w -> b t c h w"), opens)
-        hidden, _ = self.target.scan(footage)
-        return value_of(self.target.critic(hidden[-len(dream.frame) :]), self.config.value).mean
+            last = self.network(dream.observed[-1], memory).hidden
+            return self.value(torch.cat([hidden, last.unsqueeze(0)])).mean
+        frames = past.append(rearrange(dream.observed, "t b c h w -> b t c h w"), starts)
+        outputs, _ = self.target.scan(frames)
+        outputs = outputs[-len(dream.observed) :]
+        return value_of(self.target.critic(outputs), self.config.value).mean
 
-    def losses_of(self, dream: Imagined, judged: Float[Tensor, "T1 B"]) -> Losses:
-        """`actor`, `entropy` (negative) and `critic` over steps still alive."""
-        policy, value = self.policy(dream.hidden), self.value(dream.hidden)
+    def losses_of(
+        self, dream: Trajectory, hidden: Float[Tensor, "T B D"], target_value: Float[Tensor, "T1 B"]
+    ) -> Losses:
+        """`actor`, `entropy` (negative) and `critic`, weighted by survival."""
+        policy, value = self.policy(hidden), self.value(hidden)
         discount, lambda_ = self.config.discount, self.config.return_lambda
-        returns = lambda_return(dream.reward, dream.terminated, judged[1:], discount, lambda_)
-        advantage = returns - judged[:-1]
+        reward, terminated = dream.reward, dream.terminated
+        returns = lambda_return(reward, terminated, target_value[1:], discount, lambda_)
+        advantage = returns - target_value[:-1]
         if self.return_range is not None:
             advantage = advantage / self.return_range.scale()
         terms = {
@@ -175,12 +164,17 @@ class PixelActorCritic(nn.Module, Component):
             "entropy": -policy.entropy(),
             "critic": value.loss(returns),
         }
-        return Losses(
-            terms,
-            dict.fromkeys(terms, survival(dream.terminated)),
-            self._metrics(dream, returns, value),
-            (partial(self._after, returns),),
-        )
+        metrics = {
+            "imagined_reward": reward.mean(),
+            "imagined_termination": terminated.mean(),
+            "return": returns.mean(),
+            "value_error": (returns - value.mean).detach().abs().mean(),
+        }
+        if self.return_range is not None:
+            metrics["return_spread"] = self.return_range.spread.clone()
+        after = (partial(self._after, returns),)
+        masks = dict.fromkeys(terms, survival(terminated))
+        return Losses(terms, masks, metrics, after, {"entropy": 1e-3})
 
     def _after(self, returns: Float[Tensor, "T B"]) -> None:
         if self.return_range is not None:
@@ -188,19 +182,7 @@ class PixelActorCritic(nn.Module, Component):
         if self.target is not None and self.config.target_decay is not None:
             move_towards(self.target, self.network, self.config.target_decay)
 
-    def _metrics(self, dream: Imagined, returns: Tensor, value: Value) -> dict[str, Tensor]:
-        metrics = {
-            "imagined_reward": dream.reward.mean(),
-            "imagined_termination": dream.terminated.mean(),
-            "return": returns.mean(),
-            "value_error": (returns - value.mean).detach().abs().mean(),
-        }
-        if self.return_range is not None:
-            metrics["return_spread"] = self.return_range.spread.clone()
-        return metrics
-
 
 @torch.no_grad()
-def look(view: View) -> Float[Tensor, "B C H W"]:
-    """The frame, made now."""
+def read_frame(view: View) -> Float[Tensor, "B C H W"]:
     return view.frame

@@ -6,51 +6,75 @@ from typing import Literal
 
 import torch
 from einops import rearrange
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Generator, Tensor, nn
 
-from tokenworlds.behaviours.experience import Experience, Look, dream, look, look_back
+from tokenworlds.behaviours.imagination import imagine, rollout
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.precision import widen
-from tokenworlds.core.protocols import View, World
+from tokenworlds.core.protocols import DescribesSteps, PolicyNetwork, World
 from tokenworlds.core.trees import map_tensors
-from tokenworlds.core.types import ActionSpace, Carry, FrameShape, Losses, Segment, masked_mean
+from tokenworlds.core.types import (
+    ActionSpace,
+    Carry,
+    FrameShape,
+    Losses,
+    Segment,
+    View,
+    masked_mean,
+)
 from tokenworlds.nets.policies import Policy, choose, policy_of, policy_width
-from tokenworlds.nets.policy_networks import GridNetwork, PolicyNetwork
+from tokenworlds.nets.policy_networks import GridNetwork
 from tokenworlds.nets.returns import (
     clipped_error,
     clipped_gain,
     generalised_advantage,
     normalised,
+    survival,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """Steps in any order: what was seen and done, what was thought of it, how it turned out."""
+class Experience:
+    """Time first. `observed` has one step more than the rest: the state after the last action.
 
-    seen: Float[Tensor, "B *D"]
+    Where `cut` is set, the next state is not known. `weight` is the weight of each step.
+    """
+
+    observed: Float[Tensor, "T1 B *D"]
+    action: Tensor
+    reward: Float[Tensor, "T B"]
+    terminated: Float[Tensor, "T B"]
+    cut: Bool[Tensor, "T B"]
+    weight: Float[Tensor, "T B"]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Steps in any order, with the policy and values from before the update."""
+
+    observed: Float[Tensor, "B *D"]
     action: Tensor
     log_prob: Float[Tensor, " B"]
     value: Float[Tensor, " B"]
     advantage: Float[Tensor, " B"]
     weight: Float[Tensor, " B"]
 
-    def take(self, index: Tensor) -> "Judged":
-        """Some of them."""
+    def take(self, index: Tensor) -> "Batch":
         return map_tensors(lambda leaf: leaf[index], self)
 
 
 class PPO(nn.Module, Component):
-    """Several passes over the same steps, in each of which the policy may change a little."""
+    """Several epochs over the same steps, with a clipped change of the policy."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["PPO"]):
-        """Choices. Without `value_clip` values may change by any amount; without `bootstraps` the
-        last step counts as an ending, as in the released code of Smaller World Models. Real
-        experience is all of a segment but its last step, whatever the horizon: it must have been
-        collected by the present policy, at temperature 1. `sign_rewards` is for real rewards."""
+        """Without `value_clip` values may change by any amount. Without `bootstraps` the last step
+        counts as terminated, as in the released code of Smaller World Models. `looks_at` is what
+        the policy reads. With `experience="real"` it learns from all steps of a segment but the
+        last, which the present policy must have collected at temperature 1. `sign_rewards` is for
+        real rewards."""
 
         horizon: int = 50
         discount: float = 0.99
@@ -60,10 +84,14 @@ class PPO(nn.Module, Component):
         epochs: int = 4
         minibatch: int = 256
         bootstraps: bool = True
-        looks_at: Look = "feature"
+        looks_at: Literal["feature", "frame"] = "feature"
         network: ConfigOf[PolicyNetwork] = field(default_factory=GridNetwork.Config)
         experience: Literal["dream", "real"] = "dream"
         sign_rewards: bool = False
+
+        @property
+        def on_policy(self) -> bool:
+            return self.experience == "real"
 
     def __init__(
         self,
@@ -74,89 +102,99 @@ class PPO(nn.Module, Component):
         action_space: ActionSpace,
     ) -> None:
         super().__init__()
-        insist_on_counts(config)
+        check_config(config)
         self.config = config
         self.action_space = action_space
-        # What is not dreamt is not to be counted as imagined.
-        self.horizon = config.horizon if config.experience == "dream" else 0
+        # Real steps must not count as imagined ones.
+        self.horizon = 0 if config.on_policy else config.horizon
         frame = (frame_shape.channels, frame_shape.height, frame_shape.width)
-        shown = feature_shape if config.looks_at == "feature" else frame
-        self.network = config.network.build(shape=map_shape(shown))
+        shape = feature_shape if config.looks_at == "feature" else frame
+        self.network = config.network.build(shape=map_shape(shape))
         self.actor = nn.Linear(self.network.width, policy_width(action_space))
         self.critic = nn.Linear(self.network.width, 1)
 
     def initial(self, batch: int) -> Carry:
-        """Nothing is carried: all there is to know is seen."""
         return ()
 
-    def read(self, seen: Float[Tensor, "B *d"]) -> Float[Tensor, "B D"]:
-        """What policy and value are made from; a vector is a map of one site."""
-        return self.network(seen if seen.dim() == 4 else rearrange(seen, "b d -> b d 1 1"))
+    def encode(self, observed: Float[Tensor, "B *d"]) -> Float[Tensor, "B D"]:
+        """The vector that policy and value read. A vector is a map of one cell."""
+        return self.network(
+            observed if observed.dim() == 4 else rearrange(observed, "b d -> b d 1 1")
+        )
 
     def policy(self, hidden: Float[Tensor, "*rest D"]) -> Policy:
-        """The distribution of actions."""
         return policy_of(self.actor(hidden), self.action_space)
 
     def value(self, hidden: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest"]:
-        """The return that is expected."""
         return widen(self.critic(hidden).squeeze(-1))
 
     @torch.no_grad()
     def act(
         self, view: View, carry: Carry, generator: Generator | None, temperature: float = 1.0
     ) -> tuple[Tensor, Carry]:
-        """Draw from the policy, or take its likeliest action at temperature 0."""
-        hidden = self.read(look(view, self.config.looks_at))
-        return choose(self.policy(hidden), temperature, generator), carry
+        return choose(self.policy(self.encode(self.read(view))), temperature, generator), carry
 
-    def lessons(
+    def read(self, view: View) -> Tensor:
+        return view.feature if self.config.looks_at == "feature" else view.frame
+
+    def losses(
         self, world: World, segment: Segment, generator: Generator | None
     ) -> Iterator[Losses]:
-        """All steps in random order, `epochs` times; a lesson for each minibatch of them."""
+        """The losses of each minibatch: all steps in random order, `epochs` times."""
         experience = self.gather(world, segment, generator)
-        steps, told = self.judge(experience), self._told(experience)
+        steps, metrics = self.prepare(experience), self._experience_metrics(experience)
         count, device = len(steps.weight), steps.weight.device
         for _ in range(self.config.epochs):
             order = torch.randperm(count, generator=generator, device=device)
             for index in order.split(self.config.minibatch):
-                yield self.losses_of(steps.take(index)) | told
+                yield self.losses_of(steps.take(index)) | metrics
 
     def gather(self, world: World, segment: Segment, generator: Generator | None) -> Experience:
-        """Steps to learn from, with no gradient through them."""
-        looks_at = self.config.looks_at
-        if self.config.experience == "dream":
-
-            def act(seen: Tensor) -> Tensor:
-                return self.policy(self.read(seen)).sample(generator)
-
-            return dream(world, segment, self.horizon, looks_at, act, generator)
-        lived = look_back(world, segment, looks_at)
-        return replace(lived, reward=lived.reward.sign()) if self.config.sign_rewards else lived
+        """Imagined steps, or the real steps of the segment."""
+        if not self.config.on_policy:
+            return self.dream(world, segment, generator)
+        real = real_steps(world, segment, self.config.looks_at)
+        return replace(real, reward=real.reward.sign()) if self.config.sign_rewards else real
 
     @torch.no_grad()
-    def judge(self, experience: Experience) -> Judged:
-        """What policy and critic think of the steps before they learn from them.
+    def dream(self, world: World, segment: Segment, generator: Generator | None) -> Experience:
+        """Imagined steps from the end of a segment, each weighted by its survival."""
+        steps = imagine(
+            world,
+            world.start(segment, self.horizon),
+            read=self.read,
+            act=lambda observed: self.policy(self.encode(observed)).sample(generator),
+            steps=self.horizon,
+            generator=generator,
+        )
+        dream = rollout(steps)
+        outcome = (dream.reward, dream.terminated)
+        cut = torch.zeros_like(dream.terminated, dtype=torch.bool)
+        return Experience(dream.observed, dream.action, *outcome, cut, survival(dream.terminated))
 
-        Of real steps too these are the probabilities they were drawn with, as long as nothing was
-        learned since; that is so for all but the one which the last update only judged.
+    @torch.no_grad()
+    def prepare(self, experience: Experience) -> Batch:
+        """Advantages, and the policy's log-probabilities and values before it learns.
+
+        For real steps these are the probabilities at which the actions were sampled, because
+        nothing was learned in between.
         """
-        rows, seen = experience.reward.shape[1], flat(experience.seen)
-        pieces = [self.read(piece) for piece in seen.split(self.config.minibatch)]
+        rows, observed = experience.reward.shape[1], flat(experience.observed)
+        pieces = [self.encode(piece) for piece in observed.split(self.config.minibatch)]
         hidden = rearrange(torch.cat(pieces), "(t b) d -> t b d", b=rows)
         value = self.value(hidden)
-        judged = (
+        steps = (
             experience.action,
             self.policy(hidden[:-1]).log_prob(experience.action),
             value[:-1],
             self.advantage(experience, value),
             experience.weight,
         )
-        return Judged(seen[:-rows], *map(flat, judged))
+        return Batch(observed[:-rows], *map(flat, steps))
 
     def advantage(
         self, experience: Experience, value: Float[Tensor, "T1 B"]
     ) -> Float[Tensor, "T B"]:
-        """How much better each step turned out than was expected."""
         terminated = experience.terminated
         if not self.config.bootstraps:
             terminated = torch.cat([terminated[:-1], torch.ones_like(terminated[-1:])])
@@ -164,9 +202,9 @@ class PPO(nn.Module, Component):
         reward, cut = experience.reward, experience.cut
         return generalised_advantage(reward, terminated, value, discount, lambda_, cut)
 
-    def losses_of(self, steps: Judged) -> Losses:
+    def losses_of(self, steps: Batch) -> Losses:
         """`policy`, `value` and `entropy` (negative) of a minibatch."""
-        hidden = self.read(steps.seen)
+        hidden = self.encode(steps.observed)
         policy, value = self.policy(hidden), self.value(hidden)
         change = policy.log_prob(steps.action) - steps.log_prob
         advantage, target = normalised(steps.advantage, steps.weight), steps.value + steps.advantage
@@ -179,31 +217,64 @@ class PPO(nn.Module, Component):
         columns = {name: rearrange(term, "b -> b 1") for name, term in terms.items()}
         weight = rearrange(steps.weight, "b -> b 1")
         means = {name: masked_mean(each, steps.weight) for name, each in metrics.items()}
-        return Losses(columns, dict.fromkeys(terms, weight), means)
+        scales = {"value": 0.5, "entropy": 0.01}
+        return Losses(columns, dict.fromkeys(terms, weight), means, scales=scales)
 
-    def _metrics(self, change: Tensor, miss: Tensor) -> dict[str, Tensor]:
-        """Of each step; the divergence is an estimate from one action (Schulman, 2020)."""
+    def _metrics(self, change: Tensor, error: Tensor) -> dict[str, Tensor]:
+        """The divergence is an estimate from one action (Schulman, 2020)."""
         ratio = change.exp()
         return {
             "clip_fraction": ((ratio - 1).abs() > self.config.clip).float(),
             "approximate_kl": ratio - 1 - change,
-            "value_error": miss.abs(),
+            "value_error": error.abs(),
         }
 
-    def _told(self, experience: Experience) -> Losses:
-        """No terms, only what the steps themselves tell."""
-        kind = "imagined" if self.config.experience == "dream" else "real"
-        outcome = {"reward": experience.reward, "terminated": experience.terminated}
+    def _experience_metrics(self, experience: Experience) -> Losses:
+        kind = "real" if self.config.on_policy else "imagined"
+        outcome = {"reward": experience.reward, "termination": experience.terminated}
         return Losses({}, {}, {f"{kind}_{name}": each.mean() for name, each in outcome.items()})
 
 
+@torch.no_grad()
+def real_steps(world: World, segment: Segment, looks_at: Literal["feature", "frame"]) -> Experience:
+    """The steps of a segment but the last, which only gives a value.
+
+    Replay does not hold the frame after a truncation, so the next state of that step is unknown.
+    """
+    if segment.first.shape[1] < 2:
+        raise UserError("learning from real steps takes segments of two steps or more")
+    observed, complete = observe_all(world, segment, looks_at)
+    follows = segment.mask[:, 1:] & ~segment.first[:, 1:]
+    cut = ~segment.terminated[:, :-1] & (segment.truncated[:, :-1] | ~follows)
+    weight = (segment.mask & complete)[:, :-1] & ~cut
+    rest = (segment.action[:, :-1], segment.reward[:, :-1], segment.terminated[:, :-1].float())
+    return Experience(*map(time_first, (observed, *rest, cut, weight.float())))
+
+
+def observe_all(
+    world: World, segment: Segment, looks_at: Literal["feature", "frame"]
+) -> tuple[Float[Tensor, "B T *D"], Bool[Tensor, "B T"]]:
+    """What the policy reads of every step, and whether it is what it read when it acted."""
+    if looks_at == "frame":
+        return world.policy_frames(segment), segment.mask
+    if isinstance(world, DescribesSteps):
+        return world.features(segment)
+    raise UserError(
+        f"the world 'real' gives features of real steps, {type(world).__name__} does not: "
+        "choose looks_at='frame' or experience='dream', or that world"
+    )
+
+
+def time_first(x: Tensor) -> Tensor:
+    return rearrange(x, "b t ... -> t b ...")
+
+
 def flat(x: Tensor) -> Tensor:
-    """Steps of all rows in line."""
     return rearrange(x, "t b ... -> (t b) ...")
 
 
 def map_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """Channels, height and width of what is seen."""
+    """Channels, height and width."""
     if len(shape) == 1:
         return (shape[0], 1, 1)
     if len(shape) == 3:
@@ -211,8 +282,7 @@ def map_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
     raise UserError(f"PPO reads vectors and maps of channels, not features of shape {shape}")
 
 
-def insist_on_counts(config: PPO.Config) -> None:
-    """Refuse what leaves nothing to learn from."""
+def check_config(config: PPO.Config) -> None:
     for name in ("horizon", "epochs", "minibatch"):
         if getattr(config, name) < 1:
             raise UserError(f"behaviour.{name} takes 1 or more, not {getattr(config, name)}")

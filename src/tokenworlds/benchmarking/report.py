@@ -13,9 +13,9 @@ from tokenworlds.benchmarking.meters import release_memory
 from tokenworlds.benchmarking.workloads import ENCODING, TOKENIZER, open_workloads, write_trace
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.progress import Progress
+from tokenworlds.core.protocols import CachesTokens
 from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.runs.recipe import Recipe, build_schedule
-from tokenworlds.training.token_cache import Coding
 
 FORMAT = "tokenworlds-bench-4"
 OLDER_FORMATS = ("tokenworlds-bench-1", "tokenworlds-bench-2", "tokenworlds-bench-3")
@@ -127,14 +127,14 @@ def frames_encoded(recipe: Recipe) -> int:
     Between two updates of the tokenizer, a run encodes the frames that its learners read, and each
     frame of replay at most once.
     """
-    world: type[Coding] = recipe.world.owner
+    world: type[CachesTokens] = recipe.world.owner
     steps = read = cached = encoded = 0
     for phase in build_schedule(recipe).phases(Progress()):
         steps += phase.collect * recipe.num_envs
         for learner, count in phase.updates.items():
-            if learner != world.coder:
+            if learner != world.tokenizer_learner:
                 learning = recipe.learning[learner]
-                read += count * learning.batch * (learning.length - world.codes_look_back)
+                read += count * learning.batch * (learning.length - world.token_context)
                 cached = min(read, steps)
             elif count:
                 encoded, read, cached = encoded + cached, 0, 0

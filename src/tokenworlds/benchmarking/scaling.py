@@ -21,7 +21,7 @@ from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.envs.vector import VectorEnv
 from tokenworlds.runs.recipe import Recipe
-from tokenworlds.training.dry_run import telling_what_does_not_fit
+from tokenworlds.training.dry_run import naming_mismatches
 from tokenworlds.training.summary import count, discretisation
 
 FORMAT = "tokenworlds-scaling-2"
@@ -258,7 +258,7 @@ def measure_update(
 ) -> Update:
     """Measure one update of a learner with new networks."""
     seed_everything(0)
-    with telling_what_does_not_fit():
+    with naming_mismatches():
         agent, generator = Agent.build(recipe, shape, space), torch_generator(0, "bench")
         sample = partial(random_segment, shape, space, generator=generator)
         workloads = update_workloads(agent, recipe, sample, generator)

@@ -17,25 +17,23 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from tokenworlds.agent import Agent
 from tokenworlds.benchmarking.meters import Task
-from tokenworlds.core.protocols import Tokenizer
+from tokenworlds.core.protocols import CachesTokens, Tokenizer
 from tokenworlds.core.seeding import seed_everything, torch_generator
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import (
     ActionSpace,
     FrameShape,
     Losses,
-    Part,
     Segment,
-    once,
+    Trainable,
     to_frames,
 )
 from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.envs.vector import VectorEnv
 from tokenworlds.evaluation.episodes import random_actions
 from tokenworlds.runs.recipe import Learning, Recipe
-from tokenworlds.training.dry_run import rehearse, telling_what_does_not_fit
+from tokenworlds.training.dry_run import dry_run, naming_mismatches
 from tokenworlds.training.learner import Learner
-from tokenworlds.training.token_cache import Coding
 
 Kind = Literal["update", "encoding", "autoencoder", "dream", "acting", "environment"]
 SampleSegment = Callable[[int, int], Segment]
@@ -68,11 +66,11 @@ def open_workloads(recipe: Recipe, env: EnvSpec, seed: int = 0) -> Iterator[list
     seed_everything(seed)
     with VectorEnv(env, num_envs=recipe.num_envs, seed=seed) as envs:
         shape, space = envs.frame_shape, envs.action_space
-        with telling_what_does_not_fit():
+        with naming_mismatches():
             agent = Agent.build(recipe, shape, space)
-            rehearse(agent, recipe, shape)
+            dry_run(agent, recipe, shape)
         generator = torch_generator(seed, "bench")
-        tokens = agent.world.tokens if isinstance(agent.world, Coding) else 0
+        tokens = agent.world.tokens if isinstance(agent.world, CachesTokens) else 0
         sample = partial(random_segment, shape, space, generator=generator, tokens=tokens)
         yield [
             *update_workloads(agent, recipe, sample, generator),
@@ -108,7 +106,7 @@ def random_segment(
         terminated=nowhere,
         truncated=nowhere,
         mask=~nowhere,
-        codes=torch.zeros((*lead, tokens), dtype=torch.long) if tokens else None,
+        tokens=torch.zeros((*lead, tokens), dtype=torch.long) if tokens else None,
     )
 
 
@@ -119,9 +117,9 @@ def first_rows(segment: Segment, rows: int) -> Segment:
 def update_workloads(
     agent: Agent, recipe: Recipe, sample: SampleSegment, generator: Generator
 ) -> Iterator[Workload]:
-    parts = agent.parts(generator)
+    trainables = agent.trainables(generator)
     for name, learning in recipe.learning.items():
-        yield update_workload(Learner(name, learning, parts[name]), "update", name, sample)
+        yield update_workload(Learner(name, learning, trainables[name]), "update", name, sample)
 
 
 def update_workload(learner: Learner, kind: Kind, of: str, sample: SampleSegment) -> Workload:
@@ -137,15 +135,15 @@ def update_workload(learner: Learner, kind: Kind, of: str, sample: SampleSegment
 def encoding_workloads(agent: Agent, recipe: Recipe, sample: SampleSegment) -> Iterator[Workload]:
     """Encode the frames of one update of the world, where learners use cached tokens."""
     world = agent.world
-    if not isinstance(world, Coding):
+    if not isinstance(world, CachesTokens):
         return
-    learning, context = recipe.learning[WORLD], world.codes_look_back
+    learning, context = recipe.learning[WORLD], world.token_context
     segment = sample(learning.batch, learning.length)
     wanted = torch.ones_like(segment.mask)
     wanted[:, :context] = False
 
     def prepare(rows: int) -> Task:
-        return partial(world.codes_of, first_rows(segment, rows), wanted[:rows])
+        return partial(world.tokens_of, first_rows(segment, rows), wanted[:rows])
 
     yield Workload(ENCODING, "encoding", learning.batch, learning.length - context, prepare, WORLD)
 
@@ -163,7 +161,7 @@ def autoencoder_workloads(
         if isinstance(module, Tokenizer):
             losses = partial(tokenizer_losses, module)
             learning = restrict(recipe.learning[WORLD], losses(sample(1, 1)).terms)
-            learner = Learner("autoencoder", learning, Part(module, once(losses)))
+            learner = Learner("autoencoder", learning, Trainable(module, losses))
             yield update_workload(learner, "autoencoder", WORLD, sample)
 
 
@@ -198,12 +196,8 @@ def dream_workloads(
 @torch.no_grad()
 def dream(agent: Agent, segment: Segment, horizon: int, generator: Generator) -> None:
     """Read a segment, then let the behaviour act in the world from its end."""
-    world, behaviour = agent.world, agent.behaviour
-    carry = world.start(segment, horizon)
-    view, memory = world.view(carry), behaviour.initial(len(segment.first))
-    for _ in range(horizon):
-        action, memory = behaviour.act(view, memory, generator)
-        carry, view = world.step(carry, action, generator)
+    for _ in agent.imagine(segment, horizon, generator=generator):
+        pass
 
 
 def acting_workload(

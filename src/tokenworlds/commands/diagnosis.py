@@ -154,7 +154,7 @@ def train_tiny(recipe: Recipe) -> str:
         loop = Loop(spec, RunFolder.create(Path(parent) / "run", spec), SilentScreen())
         loop.begin()
         loop.run(lambda: False)
-        updates = dict(loop.job.progress.updates)
+        updates = dict(loop.trainer.progress.updates)
         loop.close()
     return ", ".join(f"{count} updates of the {name}" for name, count in updates.items())
 

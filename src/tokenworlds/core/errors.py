@@ -1,19 +1,19 @@
-"""Mistakes of a user, told in one sentence: the value, what is allowed, the nearest match."""
+"""User errors: one sentence with the value, what is allowed and the nearest match."""
 
 import difflib
 from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """Something the user can put right; the command line prints it and exits with code 2."""
+    """A mistake that the user can fix; the command line prints it and exits with code 2."""
 
 
-class Dreamless(UserError):
-    """A dream was asked of a world that has no model of anything."""
+class NoModel(UserError):
+    """A world without a model was asked to dream."""
 
 
 def unknown(kind: str, value: str, allowed: Iterable[str]) -> UserError:
-    """The error for a name that is none of those allowed."""
+    """The error for a name that is not among the allowed ones."""
     names = sorted(allowed)
     spellings = {name.lower(): name for name in names}
     near = difflib.get_close_matches(value.lower(), spellings, n=1, cutoff=0.5)

@@ -1,7 +1,10 @@
-"""The only interfaces: small, functional, with state passed in and handed back."""
+"""Every interface between parts. State is passed in and returned; components keep none.
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Protocol, TypeVar, runtime_checkable
+Optional capabilities, which only some worlds or parts have, are at the end.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
@@ -14,51 +17,56 @@ from tokenworlds.core.types import (
     Carry,
     Codes,
     Context,
-    Dream,
     EnvStep,
     FrameShape,
     Losses,
-    Part,
-    Recoded,
+    Outcome,
+    Reconstruction,
     Segment,
+    Trainable,
+    View,
 )
 
 CarryT = TypeVar("CarryT")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @runtime_checkable
 class Env(Protocol):
-    """One environment, seen as frames. A run of it is a function of the seed and the actions."""
+    """One environment with frames as observations; a function of the seed and the actions."""
 
     frame_shape: FrameShape
     action_space: ActionSpace
 
     def reset(self, seed: int) -> NDArray[Any]:
-        """Begin the game that this seed stands for; returns its first frame (uint8, H W C)."""
+        """Start the game of this seed; returns its first frame (uint8, H W C)."""
         ...
 
     def step(self, action: NDArray[Any]) -> EnvStep:
-        """Execute an action; legal until a step is `over`, after which `reset` must follow."""
+        """Execute an action. After a step that is `over`, call `reset`."""
         ...
 
-    def close(self) -> None:
-        """Give back windows, processes and memory."""
-        ...
+    def close(self) -> None: ...
 
 
 @runtime_checkable
 class Tokenizer(Protocol):
-    """Frames to codes and back."""
+    """Frames to tokens and back."""
 
     tokens: int
     vocabulary: int
 
+    @property
+    def grid(self) -> tuple[int, int] | None:
+        """Height and width of the tokens' grid, if they lie on one."""
+        ...
+
     def encode(self, frames: Float[Tensor, "*rest C H W"], context: Context | None = None) -> Codes:
-        """The codes of frames in [0, 1]."""
+        """The tokens of frames in [0, 1]."""
         ...
 
     def look_up(self, index: Int[Tensor, "*rest K"]) -> Codes:
-        """The codes that bear these indices, as if an encoder had been certain of them."""
+        """The codes of given tokens, with a posterior that is certain of them."""
         ...
 
     def decode(self, codes: Codes, context: Context | None = None) -> Float[Tensor, "*rest C H W"]:
@@ -71,90 +79,80 @@ class Tokenizer(Protocol):
         codes: Codes,
         mask: Bool[Tensor, "B T"],
         context: Context | None = None,
-    ) -> Losses:
-        """How well the codes stand for the frames."""
-        ...
+    ) -> Losses: ...
 
 
 @runtime_checkable
 class StateMixer(Protocol):
-    """Codes and action of a step in one vector, for a sequence model to read."""
+    """Tokens and action of a step to one vector, the sequence model's input."""
 
     def __call__(
         self, sample: Float[Tensor, "*rest K V"], action: Float[Tensor, "*rest A"]
     ) -> Float[Tensor, "*rest D"]:
-        """From one-hot samples, through which gradients reach the tokenizer."""
+        """From one-hot samples, which pass gradients to the tokenizer."""
         ...
 
     def look_up(
         self, index: Int[Tensor, "*rest K"], action: Float[Tensor, "*rest A"]
     ) -> Float[Tensor, "*rest D"]:
-        """The same from indices, with no one-hots made."""
+        """The same from indices, without one-hots."""
         ...
 
 
 @runtime_checkable
 class SequenceModel(Protocol[CarryT]):
-    """A function of history. Contract for all: `scan` equals repeated `step`, resets included.
+    """A function of history. Contract: `scan` equals repeated `step`, resets included.
 
-    A step is a vector or a map; `width` is the size, or the channels, of what is made of it.
+    A step is a vector or a map; `width` is the output's size or number of channels.
     """
 
     width: int
 
     def initial(self, batch: int, steps: int | None = None) -> CarryT:
-        """The carry of no history; `steps` bounds the calls to come, so that a cache is small."""
+        """The carry of an empty history; `steps` bounds the calls to come and sizes the cache."""
         ...
 
-    def step(self, x: Float[Tensor, "B *D"], carry: CarryT) -> tuple[Float[Tensor, "B *E"], CarryT]:
-        """One step."""
-        ...
+    def step(
+        self, x: Float[Tensor, "B *D"], carry: CarryT
+    ) -> tuple[Float[Tensor, "B *E"], CarryT]: ...
 
     def scan(
         self, x: Float[Tensor, "B T *D"], reset: Bool[Tensor, "B T"], carry: CarryT
     ) -> tuple[Float[Tensor, "B T *E"], CarryT]:
-        """All steps at once; where `reset` is set the history is forgotten before that step."""
+        """All steps at once. Where `reset` is set, history is cleared before that step."""
         ...
 
 
 @runtime_checkable
 class Prior(Protocol):
-    """What the codes of the next frame may be, given a history."""
+    """A distribution over the next frame's tokens, given history."""
 
     def losses(
         self, feature: Float[Tensor, "B T D"], codes: Codes, mask: Bool[Tensor, "B T"]
     ) -> Losses:
-        """How far the prediction at each step is from the codes of the same step."""
+        """Losses of predicting `codes` from the feature at the same index."""
         ...
 
     def sample(
         self, feature: Float[Tensor, "*rest D"], generator: Generator | None
-    ) -> Int[Tensor, "*rest K"]:
-        """Draw the codes of a frame."""
-        ...
+    ) -> Int[Tensor, "*rest K"]: ...
 
 
 @runtime_checkable
 class Distribution(Protocol):
-    """What a head returns; it owns its loss."""
+    """The output of a head; it owns its loss."""
 
     def loss(self, target: Tensor) -> Tensor:
-        """Negative log-likelihood (or its stand-in) of a target, unreduced."""
+        """Negative log-likelihood (or a stand-in) of a target, unreduced."""
         ...
 
     @property
-    def mean(self) -> Tensor:
-        """Expected value."""
-        ...
+    def mean(self) -> Tensor: ...
 
     @property
-    def mode(self) -> Tensor:
-        """Likeliest value."""
-        ...
+    def mode(self) -> Tensor: ...
 
-    def sample(self, generator: Generator | None) -> Tensor:
-        """Draw a value."""
-        ...
+    def sample(self, generator: Generator | None) -> Tensor: ...
 
     def entropy(self) -> Tensor:
         """In nats."""
@@ -165,42 +163,26 @@ class Distribution(Protocol):
 class Head(Protocol):
     """A feature to a distribution."""
 
-    def __call__(self, feature: Float[Tensor, "*rest D"]) -> Distribution:
-        """What the feature says about the target."""
-        ...
-
-
-@runtime_checkable
-class View(Protocol):
-    """What a behaviour may look at: a feature, or a frame made on request."""
-
-    @property
-    def feature(self) -> Float[Tensor, "B *D"]:
-        """Codes and history."""
-        ...
-
-    @property
-    def frame(self) -> Float[Tensor, "B C H W"]:
-        """In [0, 1]."""
-        ...
+    def __call__(self, feature: Float[Tensor, "*rest D"]) -> Distribution: ...
 
 
 @runtime_checkable
 class World(Protocol):
-    """A learned environment."""
+    """A learned environment. `frames` is the number of frames in one observation."""
 
     feature_shape: tuple[int, ...]
+    frames: int
 
-    def parts(self) -> Mapping[str, Part]:
-        """What learns from real steps, by the name of its learner."""
+    def trainables(self) -> Mapping[str, Trainable]:
+        """The parts that learn from replay, by the name of their learner."""
         ...
 
-    def seen(self, segment: Segment) -> Float[Tensor, "B T C H W"]:
-        """The frames of a segment as a behaviour that looks at frames is shown them."""
+    def policy_frames(self, segment: Segment) -> Float[Tensor, "B T C H W"]:
+        """The frames of a segment as a policy on frames sees them, e.g. reconstructed."""
         ...
 
-    def recode(self, segment: Segment) -> Recoded | None:
-        """The segment through codes and back; None if there are no codes to show."""
+    def reconstruct(self, segment: Segment) -> Reconstruction | None:
+        """The segment encoded and decoded; None for a world without tokens."""
         ...
 
     def observe(
@@ -211,27 +193,28 @@ class World(Protocol):
         carry: Carry | None,
         generator: Generator | None = None,
     ) -> Carry:
-        """Take in a real frame, and the action that led to it unless the episode was reset."""
+        """Update the state with the last action and a real frame; `reset` clears history first."""
         ...
 
     def start(self, segment: Segment, steps: int) -> Carry:
-        """The state at the last step of a segment, ready to dream this many steps."""
+        """The state at a segment's last step, with room for this many imagined steps."""
         ...
 
     def step(
         self, carry: Carry, action: Tensor, generator: Generator | None = None
-    ) -> tuple[Carry, Dream]:
+    ) -> tuple[Carry, Outcome]:
         """Imagine one step."""
         ...
 
-    def view(self, carry: Carry) -> View:
-        """What a behaviour sees of a state."""
-        ...
+    def view(self, carry: Carry) -> View: ...
 
 
 @runtime_checkable
 class Behaviour(Protocol):
-    """Chooses actions; learns inside a world, dreaming `horizon` steps at a time."""
+    """Chooses actions, and learns from imagined or real steps.
+
+    `horizon` is the length of its dreams, 0 if it learns from real steps alone.
+    """
 
     horizon: int
 
@@ -242,22 +225,23 @@ class Behaviour(Protocol):
     def act(
         self, view: View, carry: Carry, generator: Generator | None, temperature: float = 1.0
     ) -> tuple[Tensor, Carry]:
-        """Choose an action for each row: at temperature 0 the likeliest, at 1 as drawn."""
+        """An action for each row. Temperature 0 is greedy, 1 samples from the policy."""
         ...
 
-    def lessons(
+    def losses(
         self, world: World, segment: Segment, generator: Generator | None
-    ) -> Iterator[Losses]:
-        """Dream from the end of a segment and compare what was done with what came of it."""
-        ...
+    ) -> Losses | Iterator[Losses]: ...
 
 
 @runtime_checkable
 class Schedule(Protocol):
     """The order of a run's work, built from `num_envs` and `total`, its agent steps.
 
-    All members are functions of the run's progress.
+    All members are functions of the run's progress. `prefill_key` is the config key that sets how
+    much is collected before the first update.
     """
+
+    prefill_key: ClassVar[str]
 
     @property
     def goal(self) -> Progress:
@@ -273,39 +257,6 @@ class Schedule(Protocol):
 
         It counts agent steps, and goes on where a run only updates.
         """
-        ...
-
-
-@runtime_checkable
-class HasRemark(Protocol):
-    """A part with a sentence that users should read before training; empty if there is none."""
-
-    remark: str
-
-
-@runtime_checkable
-class HasPrior(Protocol):
-    """A world with a tokenizer and a prior over its tokens."""
-
-    tokenizer: nn.Module
-    prior: nn.Module
-
-
-@runtime_checkable
-class BoundedSequence(SequenceModel[CarryT], Protocol[CarryT]):
-    """A sequence model with a longest history: it has one position per token."""
-
-    @property
-    def max_tokens(self) -> int: ...
-
-    def room(self, carry: CarryT) -> int:
-        """How many more tokens fit before any row loses its oldest."""
-        ...
-
-    def extend(
-        self, x: Float[Tensor, "B T D"], carry: CarryT
-    ) -> tuple[Float[Tensor, "B T D"], CarryT]:
-        """Several tokens in one pass; more than one must have `room`."""
         ...
 
 
@@ -357,3 +308,179 @@ class Sampler(Protocol):
         ...
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None: ...
+
+
+@runtime_checkable
+class Screen(Protocol):
+    """Shows a run while it trains."""
+
+    def event(self, event: Mapping[str, Any]) -> None:
+        """Show logged metrics."""
+        ...
+
+    def progress(
+        self, steps: int, rates: Mapping[str, float], seconds_left: float | None, share: float
+    ) -> None:
+        """Show throughput, remaining time and the share of the run that is done."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Show a sentence."""
+        ...
+
+
+@runtime_checkable
+class PixelEncoder(Protocol):
+    """Frames in [0, 1] to vectors of `width`; built from the shape of frames."""
+
+    width: int
+
+    def __call__(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D"]: ...
+
+
+@runtime_checkable
+class PolicyNetwork(Protocol):
+    """Maps to vectors of `width`; built from the `shape` of maps: channels, height, width."""
+
+    width: int
+
+    def __call__(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D"]: ...
+
+
+# Optional capabilities
+
+
+@runtime_checkable
+class Compilable(Protocol):
+    """A world or behaviour that names the functions of its losses and dreams to compile."""
+
+    def compile_with(self, compile_function: Callable[[Function], Function]) -> None:
+        """Replace these functions of this instance by compiled ones."""
+        ...
+
+
+@runtime_checkable
+class CachesTokens(Protocol):
+    """A world whose tokens change only when the learner `tokenizer_learner` updates.
+
+    The tokens of a frame depend on `token_context` steps before it.
+    """
+
+    tokens: int
+    tokenizer_learner: ClassVar[str]
+    token_context: ClassVar[int]
+
+    def tokens_of(self, segment: Segment, wanted: Bool[Tensor, "B T"]) -> Int[Tensor, "n K"]:
+        """The tokens of some frames of a segment, in the order of its rows."""
+        ...
+
+
+@runtime_checkable
+class KeepsLatents(Protocol):
+    """A world whose states replay keeps, to start training sequences from them."""
+
+    latent_size: int
+
+    def latents(self, carry: Carry) -> Float[Tensor, "B D"]:
+        """A state as replay keeps it."""
+        ...
+
+
+@runtime_checkable
+class GivesStates(Protocol):
+    """A world with the state of every step of a segment: dreams may start from all of them."""
+
+    def losses_and_states(self, segment: Segment) -> tuple[Losses, Carry]:
+        """The world's losses, and its states with gradients, rows in the order (b t)."""
+        ...
+
+
+@runtime_checkable
+class LearnsFromStates(Protocol):
+    """A behaviour that shares an update with the world, with dreams from every state."""
+
+    def losses_from_states(
+        self, world: World, states: Carry, segment: Segment, generator: Generator | None
+    ) -> Losses: ...
+
+
+@runtime_checkable
+class DescribesSteps(Protocol):
+    """A world that gives the feature of every real step of a segment."""
+
+    def features(self, segment: Segment) -> tuple[Float[Tensor, "B T *D"], Bool[Tensor, "B T"]]:
+        """The features, and whether each is the one that the policy saw."""
+        ...
+
+
+@runtime_checkable
+class SamplesRandomTokens(Protocol):
+    """A world that can also dream with uniformly sampled tokens (Δ-IRIS, figure 3)."""
+
+    def step_with_random_tokens(
+        self, carry: Carry, action: Tensor, generator: Generator | None = None
+    ) -> tuple[Carry, Outcome]: ...
+
+
+@runtime_checkable
+class LearnsFromRealSteps(Protocol):
+    """A behaviour's config that may ask for the policy's own latest real steps."""
+
+    @property
+    def on_policy(self) -> bool: ...
+
+
+@runtime_checkable
+class MapTokenizer(Protocol):
+    """A tokenizer whose vectors lie on a grid; the decoder reads nothing else."""
+
+    tokens: int
+    width: int
+
+    @property
+    def grid(self) -> tuple[int, int]: ...
+
+    def encode_vectors(self, frames: Float[Tensor, "*rest C H W"]) -> Float[Tensor, "*rest K D"]:
+        """The vectors of frames, deterministically."""
+        ...
+
+    def token_vectors(self, sampled: Tensor) -> Float[Tensor, "*rest K D"]:
+        """The vectors of a prior's samples."""
+        ...
+
+    def decode_vectors(self, vector: Float[Tensor, "*rest K D"]) -> Float[Tensor, "*rest C H W"]:
+        """Frames in [0, 1]."""
+        ...
+
+
+@runtime_checkable
+class HasRemark(Protocol):
+    """A part with a sentence that users should read before training; empty if there is none."""
+
+    remark: str
+
+
+@runtime_checkable
+class HasPrior(Protocol):
+    """A world with a tokenizer and a prior over its tokens."""
+
+    tokenizer: nn.Module
+    prior: nn.Module
+
+
+@runtime_checkable
+class BoundedSequence(SequenceModel[CarryT], Protocol[CarryT]):
+    """A sequence model with at most `max_tokens` positions, which reads several tokens at once."""
+
+    @property
+    def max_tokens(self) -> int: ...
+
+    def room(self, carry: CarryT) -> int:
+        """How many more tokens fit before a row must forget."""
+        ...
+
+    def extend(
+        self, x: Float[Tensor, "B T D"], carry: CarryT
+    ) -> tuple[Float[Tensor, "B T D"], CarryT]:
+        """Read some tokens in one pass, without resets."""
+        ...

@@ -1,18 +1,20 @@
-"""The glossary: the values that pass between parts, and the words used for them.
+"""The values that pass between parts.
 
-frame   an image as the agent sees it, uint8, height x width x channels
-obs     what the agent sees at a step (here always a frame)
-action  what it then did: an index, or a vector of floats
-reward, ending, truncation   what came of it: ending is a true end, truncation a time limit
-first   the step opens an episode
-carry   the state a component hands back to be given in again
-feature what heads and behaviours read: codes and history of a step
-code    an index into a vocabulary; a frame has K of them
-dream   one imagined step
+frame    an image, uint8, height x width x channels
+action   an index, or a vector of floats in [-1, 1]
+first    the step opens an episode
+terminated, truncated   as in Gymnasium: a true end, a time limit
+carry    the state that a component returns and takes back at the next call
+feature  what heads and behaviours read of a state
+token    an index into a vocabulary; a frame has K of them
+
+Axes in shape annotations:
+B  batch     T  time       K  tokens of a frame     V  vocabulary     D  width
+C  channels  H, W  size    A  actions, or size of an action vector    N  environments
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,9 +25,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tokenworlds.core.coded import Coded
 from tokenworlds.core.errors import unknown
+from tokenworlds.core.features import Feature, to_dense
 from tokenworlds.core.trees import map_tensors
+
+Carry = Any
+"""A nested dataclass, tuple or dict of tensors; only the component that made it looks inside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +41,13 @@ class ActionSpace:
     discrete: bool = True
 
     def encode(self, action: Tensor) -> Float[Tensor, "*rest A"]:
-        """The vector a network reads: one-hot for an index, the vector itself otherwise."""
+        """The vector that a network reads: a one-hot, or the action itself."""
         if self.discrete:
             return functional.one_hot(action.long(), self.size).float()
         return action.float()
 
     def zeros(self, *shape: int, device: torch.device | None = None) -> Tensor:
-        """Placeholder actions of a batch shape, for steps before which nothing was done."""
+        """Placeholder actions."""
         if self.discrete:
             return torch.zeros(shape, dtype=torch.long, device=device)
         return torch.zeros((*shape, self.size), device=device)
@@ -50,7 +55,7 @@ class ActionSpace:
 
 @dataclass(frozen=True, slots=True)
 class FrameShape:
-    """Size of a frame as stored: height, width, channels."""
+    """The shape of a stored frame."""
 
     height: int
     width: int
@@ -59,9 +64,10 @@ class FrameShape:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Consecutive steps of environments. `mask` is False on padding.
+    """Consecutive steps from replay, a row for each window. `mask` is False on padding.
 
-    `codes` are those of each frame, or of the change that led to it, if they are known already.
+    `tokens` are those of each frame, or of the change that led to it, if the token cache has them.
+    `latent` is the world's state after the first step, if replay keeps latents.
     """
 
     frame: UInt8[Tensor, "B T H W C"]
@@ -71,24 +77,26 @@ class Segment:
     terminated: Bool[Tensor, "B T"]
     truncated: Bool[Tensor, "B T"]
     mask: Bool[Tensor, "B T"]
-    codes: Int[Tensor, "B T K"] | None = None
+    tokens: Int[Tensor, "B T K"] | None = None
+    latent: Float[Tensor, "B D"] | None = None
+
+    def window(self, steps: slice) -> "Segment":
+        """Some steps of every row, without the latent."""
+        whole = replace(self, latent=None)
+        return map_tensors(lambda leaf: leaf[:, steps], whole)
 
     def to(self, device: torch.device) -> "Segment":
-        """The same segment on another device; pinned memory is still being read on return.
-
-        What is computed there waits for it by itself, and so does whoever writes to this memory
-        after torch has given it out again.
-        """
+        """The segment on another device. Copies from pinned memory to CUDA are asynchronous."""
         ahead = device.type == "cuda"
         return map_tensors(lambda leaf: leaf.to(device, non_blocking=ahead), self)
 
 
 @dataclass(frozen=True, slots=True)
 class EnvStep:
-    """What came of an action. `over` means that the environment must be reset before going on.
+    """The result of an action. After a step that is `over` the environment must be reset.
 
-    A lost life may be `terminated` but not `over`: the game goes on in a new episode. `info` holds
-    numbers about the game so far, by name; those of its last step are kept.
+    A lost life may be `terminated` without being `over`: the game goes on in a new episode.
+    The `info` of a game's last step is stored with its result.
     """
 
     frame: NDArray[np.uint8]
@@ -101,7 +109,7 @@ class EnvStep:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What came before a frame: the last frame and the action taken on it."""
+    """The previous frame and the action taken on it."""
 
     frame: Float[Tensor, "*rest C H W"]
     action: Float[Tensor, "*rest A"]
@@ -109,11 +117,11 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """A frame in discrete form.
+    """A frame as tokens.
 
-    `logits` is the posterior over the vocabulary, log-normalised; `sample` its one-hot choice,
-    whose gradient is that of the posterior's probabilities; `vector` is what a decoder reads, and
-    `encoded` the same before it was made discrete.
+    `logits` is the posterior over the vocabulary, log-normalised. `sample` is its one-hot choice
+    with the gradient of the posterior's probabilities. `vector` is the decoder's input, `encoded`
+    the same before quantisation.
     """
 
     index: Int[Tensor, "*rest K"]
@@ -124,11 +132,8 @@ class Codes:
 
 
 @dataclass(frozen=True, slots=True)
-class Latent:
-    """A frame in continuous form: independent normals at each site, and a draw from them.
-
-    `vector` is what a decoder reads; its gradient reaches the parameters of the normals.
-    """
+class GaussianLatent:
+    """A frame as independent normals in each grid cell, and a reparameterised sample of them."""
 
     vector: Float[Tensor, "*rest K D"]
     mean: Float[Tensor, "*rest K D"]
@@ -136,34 +141,41 @@ class Latent:
 
 
 @dataclass(frozen=True, slots=True)
-class Dream:
-    """One imagined step: what came of the action, and the state it led to, made when asked for.
+class View:
+    """What a behaviour may read of a state. Feature and frame are computed on request."""
 
-    `coded` is the feature told by codes, where a world can tell it so.
-    """
-
-    describe: Callable[[], Float[Tensor, "B *D"]]
-    reward: Float[Tensor, " B"]
-    terminated: Float[Tensor, " B"]
+    make_feature: Callable[[], Feature]
     decode: Callable[[], Float[Tensor, "B C H W"]]
-    coded: Coded | None = None
 
     @property
     def feature(self) -> Float[Tensor, "B *D"]:
-        """What heads and behaviours read of the state."""
-        return self.describe()
+        return to_dense(self.make_feature())
+
+    @property
+    def compact_feature(self) -> Feature:
+        """The feature with token indices instead of one-hots, if the world has tokens in it."""
+        feature = self.make_feature()
+        return rearrange(feature, "b ... -> b (...)") if isinstance(feature, Tensor) else feature
 
     @property
     def frame(self) -> Float[Tensor, "B C H W"]:
-        """The imagined frame in [0, 1], decoded now."""
+        """In [0, 1]."""
         return self.decode()
 
 
 @dataclass(frozen=True, slots=True)
-class Recoded:
-    """A segment as a world's codes hold it: codes, their grid, and the frames they stand for.
+class Outcome:
+    """The predicted result of an imagined action; `terminated` is a probability or a sample."""
 
-    With `shades` the codes are in order, from dark to light.
+    reward: Float[Tensor, " B"]
+    terminated: Float[Tensor, " B"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reconstruction:
+    """A segment encoded and decoded: tokens, their grid, and the decoded frames.
+
+    With `shades` the tokens are levels of grey, from dark to light.
     """
 
     index: Int[Tensor, "B T K"]
@@ -178,8 +190,9 @@ class Losses:
     """Named loss terms, unreduced over batch and time, each with the mask of steps that count.
 
     `scales` holds the default weight of each term; a term without one has weight 1. `after` holds
-    what must follow the optimiser's step (moving averages). Computing losses changes nothing but
-    the running statistics of batch norms.
+    what must follow the optimiser's step (moving averages). `latents` are new states of the
+    segment's steps, for replay to keep. Computing losses changes nothing but the running
+    statistics of batch norms.
     """
 
     terms: Mapping[str, Float[Tensor, "B T"]]
@@ -187,6 +200,7 @@ class Losses:
     metrics: Mapping[str, Tensor] = field(default_factory=dict)
     after: tuple[Callable[[], None], ...] = ()
     scales: Mapping[str, float] = field(default_factory=dict)
+    latents: Float[Tensor, "B T D"] | None = None
 
     def __or__(self, other: "Losses") -> "Losses":
         """Both sets of terms; a name in both is an error."""
@@ -199,6 +213,7 @@ class Losses:
             {**self.metrics, **other.metrics},
             self.after + other.after,
             {**self.scales, **other.scales},
+            self.latents if other.latents is None else other.latents,
         )
 
     def means(self) -> dict[str, Tensor]:
@@ -219,23 +234,14 @@ class Losses:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What one learner moves, and what it minds of a segment, lesson by lesson.
+class Trainable:
+    """A module and its losses on a segment.
 
-    A step of the optimiser follows each lesson before the next one is asked for.
+    PPO returns an iterator: an optimiser step follows each item before the next is computed.
     """
 
     module: nn.Module
-    lessons: Callable[[Segment], Iterator[Losses]]
-
-
-def once(losses: Callable[[Segment], Losses]) -> Callable[[Segment], Iterator[Losses]]:
-    """The lessons of a part that learns one from each segment."""
-
-    def lessons(segment: Segment) -> Iterator[Losses]:
-        yield losses(segment)
-
-    return lessons
+    losses: Callable[[Segment], Losses | Iterator[Losses]]
 
 
 def weighted_sum(means: Mapping[str, Tensor], weights: Mapping[str, float]) -> Tensor:
@@ -249,9 +255,5 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
 
 
 def to_frames(frame: UInt8[Tensor, "*rest H W C"]) -> Float[Tensor, "*rest C H W"]:
-    """Bytes to numbers in [0, 1], channels first, also in memory: see `nets.fast.convolution`."""
+    """Bytes to numbers in [0, 1], channels first in shape and in memory."""
     return rearrange(frame, "... h w c -> ... c h w").contiguous() / 255.0
-
-
-Carry = Any
-"""A nested dataclass, tuple or dict of tensors; only the component that made it looks inside."""

@@ -6,7 +6,7 @@ world that can also samples its tokens uniformly for a second dream (Δ-IRIS, fi
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,14 +16,14 @@ from jaxtyping import Bool, Float, Int, UInt8
 from torch import Generator, Tensor
 
 from tokenworlds.agent import Agent
-from tokenworlds.core.protocols import World
+from tokenworlds.behaviours.imagination import Step, imagine
+from tokenworlds.core.protocols import SamplesRandomTokens, World
 from tokenworlds.core.trees import map_tensors
-from tokenworlds.core.types import Carry, Dream, Recoded, Segment
+from tokenworlds.core.types import Reconstruction, Segment
 from tokenworlds.replay.segments import Windows, gather
 from tokenworlds.replay.store import ReplayStore
 
 Frames = UInt8[np.ndarray, "B T H W C"]
-Step = Callable[[Carry, Tensor, Generator | None], tuple[Carry, Dream]]
 RANDOM_DREAM = "dream, random tokens"
 
 
@@ -100,7 +100,7 @@ def dream_rows(
     world = agent.world
     spans = tuple(find_spans(segment.first & segment.mask, segment.mask, context))
     dream, predicted_reward = imagine_spans(world, world.step, segment, spans, generator)
-    reconstruction = world.recode(segment)
+    reconstruction = world.reconstruct(segment)
     step = step_with_random_tokens(world)
     return DreamRows(
         real=segment.frame.cpu().numpy(),
@@ -115,7 +115,7 @@ def dream_rows(
 
 def step_with_random_tokens(world: World) -> Step | None:
     """The world's step with uniformly sampled tokens; None if it has none."""
-    return getattr(world, "step_at_random", None)
+    return world.step_with_random_tokens if isinstance(world, SamplesRandomTokens) else None
 
 
 def find_spans(
@@ -156,12 +156,17 @@ def imagine_span(
     """The frames from `span.dream` on, and the rewards from the last context step on."""
     context = slice_row(segment, span.row, span.start, span.dream)
     carry = world.start(context, span.end - span.dream + 1)
-    frames, rewards = [], []
-    for time in range(span.dream - 1, span.end):
-        action = segment.action[span.row : span.row + 1, time]
-        carry, dream = step(carry, action, generator)
-        rewards.append(dream.reward)
-        frames.append(dream.frame)
+    actions = iter(segment.action[span.row, span.dream - 1 : span.end].unsqueeze(1))
+    steps = imagine(
+        world,
+        carry,
+        read=lambda view: view,
+        act=lambda _: next(actions),
+        steps=span.end - span.dream + 1,
+        generator=generator,
+        step=step,
+    )
+    frames, rewards = zip(*((each.after.frame, each.outcome.reward) for each in steps), strict=True)
     return torch.cat(frames)[:-1], torch.cat(rewards)
 
 
@@ -170,7 +175,7 @@ def slice_row(segment: Segment, row: int, start: int, end: int) -> Segment:
     return map_tensors(lambda leaf: leaf[row : row + 1, start:end], segment)
 
 
-def token_rows(reconstruction: Recoded, spans: tuple[EpisodeSpan, ...]) -> TokenRows:
+def token_rows(reconstruction: Reconstruction, spans: tuple[EpisodeSpan, ...]) -> TokenRows:
     grid = to_grid(reconstruction.index.cpu().numpy(), reconstruction.grid)
     return TokenRows(
         to_uint8(reconstruction.frame),

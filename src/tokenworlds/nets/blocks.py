@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from tokenworlds.core.coded import Feature
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.features import Feature
 from tokenworlds.core.precision import widen
 from tokenworlds.core.types import FrameShape
 from tokenworlds.nets.fast.convolution import BatchNormed, NormedSiLU, convolve

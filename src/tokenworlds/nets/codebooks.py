@@ -13,8 +13,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tokenworlds.core.coded import one_hots
 from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.features import one_hots
 from tokenworlds.core.precision import full_precision, widen
 from tokenworlds.core.types import Codes
 

@@ -1,7 +1,6 @@
 """Policy networks on pixels: the encoders of IRIS and Δ-IRIS, and their CNN-LSTM."""
 
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
 
 import torch
 from einops import rearrange
@@ -10,19 +9,11 @@ from torch import Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.precision import full_precision, widen
+from tokenworlds.core.protocols import PixelEncoder
 from tokenworlds.core.trees import where_rows
 from tokenworlds.core.types import FrameShape
 from tokenworlds.nets.fast.convolution import convolve
 from tokenworlds.nets.residual import FrameEncoder, halved
-
-
-@runtime_checkable
-class PixelEncoder(Protocol):
-    """Built from the shape of frames, which it reads in [0, 1]."""
-
-    width: int
-
-    def __call__(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D"]: ...
 
 
 class PoolingEncoder(nn.Module, Component):

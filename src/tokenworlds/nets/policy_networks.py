@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 from einops import rearrange
 from jaxtyping import Float
@@ -14,15 +13,6 @@ from tokenworlds.core.errors import UserError
 from tokenworlds.nets.fast.map_convolution import MapConvolution
 
 Shape = tuple[int, int, int]
-
-
-@runtime_checkable
-class PolicyNetwork(Protocol):
-    """Built from the `shape` of its input: channels, height, width."""
-
-    width: int
-
-    def __call__(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D"]: ...
 
 
 class MapNorm(nn.LayerNorm):

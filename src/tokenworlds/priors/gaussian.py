@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.precision import widen
-from tokenworlds.core.types import Latent, Losses, masked_mean
+from tokenworlds.core.types import GaussianLatent, Losses, masked_mean
 
 
 class GaussianPrior(nn.Module, Component):
@@ -49,7 +49,7 @@ class GaussianPrior(nn.Module, Component):
         return mean, log_variance
 
     def losses(
-        self, feature: Float[Tensor, "B T D"], latent: Latent, mask: Bool[Tensor, "B T"]
+        self, feature: Float[Tensor, "B T D"], latent: GaussianLatent, mask: Bool[Tensor, "B T"]
     ) -> Losses:
         """`dynamics` moves the prediction towards the sampled latents, which stay fixed."""
         mean, log_variance = self.predict(feature)

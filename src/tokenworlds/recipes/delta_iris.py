@@ -32,7 +32,7 @@ CRAFTER: Block = {
     "world.sequence.positions": 126,
     "world.image.latent": 8,
     "world.reward": ReadoutReward.Config(),
-    "world.draws_reward": False,
+    "world.samples_reward": False,
     "behaviour.horizon": 15,
     "behaviour.discount": 0.997,
     "behaviour.value": "two-hot",
@@ -157,7 +157,7 @@ def delta_iris() -> Recipe:
             image=FrameEncoder.Config(width=32, latent=4),
             reward=SignReward.Config(),
             termination=ReadoutTermination.Config(),
-            draws_reward=True,
+            samples_reward=True,
             context=5,
         ),
         behaviour=PixelActorCritic.Config(

@@ -106,7 +106,7 @@ def iris() -> Recipe:
             ),
             reward=SignReward.Config(),
             termination=ReadoutTermination.Config(),
-            draws_reward=True,
+            samples_reward=True,
             context=0,
         ),
         behaviour=PixelActorCritic.Config(

@@ -115,7 +115,7 @@ def swm() -> Recipe:
             frames=4,
             context=4,
             given=4,
-            draws_reward=True,
+            samples_reward=True,
         ),
         behaviour=PPO.Config(
             horizon=50,

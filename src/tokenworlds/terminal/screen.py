@@ -16,9 +16,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from tokenworlds.core.protocols import Screen
 from tokenworlds.runs.spec import RunSpec
 from tokenworlds.terminal import formatting
-from tokenworlds.training.loop import Screen
 from tokenworlds.training.throughput import EPISODES
 
 STOPPING = "stopping after this phase; press Ctrl-C again to exit at once"

@@ -9,8 +9,8 @@ from einops import pack, rearrange, unpack
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from tokenworlds.core.coded import one_hots
 from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.features import one_hots
 from tokenworlds.core.precision import widen
 from tokenworlds.core.types import Codes, Context, FrameShape, Losses
 from tokenworlds.nets.blocks import (
@@ -50,6 +50,7 @@ class Categorical(nn.Module, Component):
         layers = (config.filters, config.strides, config.kernel, config.groups, config.style)
         self.map_shape = (config.filters[-1], *grid_of(frame_shape, config.strides))
         self.tokens, self.vocabulary = config.categoricals, config.classes
+        self.grid = None
         outputs, biased = self.tokens * self.vocabulary, config.style == "silu"
         self.encoder = ConvolutionEncoder(frame_shape.channels, *layers)
         self.posterior = nn.Linear(prod(self.map_shape), outputs)

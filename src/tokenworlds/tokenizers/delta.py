@@ -61,6 +61,7 @@ class Delta(nn.Module, Component):
         self.size, self.patch = map_and_patch(config, frame_shape)
         self.grid = (config.grid, config.grid)
         self.tokens, self.vocabulary = config.grid**2, config.codebook.codes
+        self.grid = (config.grid, config.grid)
         encoder, channels, actions = config.encoder, frame_shape.channels, action_space.size
         whole, codes = (frame_shape.height, frame_shape.width), config.codebook.width
         patch = encoder.latent * self.patch[0] * self.patch[1]

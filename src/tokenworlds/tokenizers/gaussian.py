@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Generator, Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
-from tokenworlds.core.types import Context, FrameShape, Latent, Losses
+from tokenworlds.core.types import Context, FrameShape, GaussianLatent, Losses
 from tokenworlds.nets.distributions import FLOAT_STEP, ContinuousBernoulli
 from tokenworlds.nets.residual import halved
 from tokenworlds.nets.strided import StridedDecoder, StridedEncoder
@@ -43,14 +43,14 @@ class GaussianTokenizer(nn.Module, Component):
         frames: Float[Tensor, "*rest C H W"],
         context: Context | None = None,
         generator: Generator | None = None,
-    ) -> Latent:
+    ) -> GaussianLatent:
         """The normals of each cell, and a sample from them; the default generator is the global
         one."""
         mean, log_variance = self._moments(frames)
         if not self.config.samples:
-            return Latent(mean, mean, log_variance)
+            return GaussianLatent(mean, mean, log_variance)
         noise = torch.empty_like(mean).normal_(generator=generator)
-        return Latent(mean + (log_variance / 2).exp() * noise, mean, log_variance)
+        return GaussianLatent(mean + (log_variance / 2).exp() * noise, mean, log_variance)
 
     def _moments(
         self, frames: Float[Tensor, "*rest C H W"]
@@ -73,7 +73,7 @@ class GaussianTokenizer(nn.Module, Component):
         return self._pixels(vector).mean
 
     def decode(
-        self, latent: Latent, context: Context | None = None
+        self, latent: GaussianLatent, context: Context | None = None
     ) -> Float[Tensor, "*rest C H W"]:
         return self.decode_vectors(latent.vector)
 
@@ -83,7 +83,7 @@ class GaussianTokenizer(nn.Module, Component):
     def losses(
         self,
         frames: Float[Tensor, "B T C H W"],
-        latent: Latent,
+        latent: GaussianLatent,
         mask: Bool[Tensor, "B T"],
         context: Context | None = None,
     ) -> Losses:
@@ -97,7 +97,7 @@ class GaussianTokenizer(nn.Module, Component):
         return Losses(terms, dict.fromkeys(terms, mask), scales=scales)
 
 
-def divergence(latent: Latent) -> Float[Tensor, "*rest K D"]:
+def divergence(latent: GaussianLatent) -> Float[Tensor, "*rest K D"]:
     """KL(N(mean, variance) || N(0, 1)), in nats."""
     variance = latent.log_variance.exp()
     return (latent.mean.square() + variance - 1 - latent.log_variance) / 2

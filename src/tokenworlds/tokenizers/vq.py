@@ -8,8 +8,8 @@ from einops import pack, rearrange, unpack
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from tokenworlds.core.coded import one_hots
 from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.features import one_hots
 from tokenworlds.core.precision import widen
 from tokenworlds.core.types import Codes, Context, FrameShape, Losses
 from tokenworlds.nets.blocks import ConvolutionDecoder, ConvolutionEncoder, finish_map, grid_of

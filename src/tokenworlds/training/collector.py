@@ -1,10 +1,9 @@
-"""Plays in the real environment and writes down every step."""
+"""Plays in the real environments and stores every step."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Generator, Tensor
 
@@ -14,6 +13,7 @@ from tokenworlds.envs.vector import Finished, VectorEnv
 from tokenworlds.evaluation.episodes import random_actions
 from tokenworlds.replay.store import ReplayStore
 from tokenworlds.runs.recipe import Collection
+from tokenworlds.training.token_cache import LatentStore
 
 
 class Collector:
@@ -26,45 +26,47 @@ class Collector:
         agent: Agent,
         generator: Generator,
         collection: Collection,
+        latents: LatentStore | None = None,
     ) -> None:
         self.envs = envs
         self.replay = replay
         self.agent = agent
         self.generator = generator
         self.collection = collection
+        self.latents = latents
         self.carry = agent.initial(len(envs))
 
     def collect(self, steps: int, random: bool) -> list[Finished]:
-        """Take this many steps in every stream; returns the games that were finished."""
+        """Take this many steps in every environment; returns the games that ended."""
         for _ in range(steps):
-            self._step(random)
+            frame, first = self.envs.frames, self.envs.first
+            action = self._choose_action(random).cpu().numpy()
+            step = self.envs.step(action)
+            self.replay.append(frame, first, action, step.reward, step.terminated, step.truncated)
         return self.envs.finished()
 
-    def _step(self, random: bool) -> None:
-        frame, first = self.envs.frames, self.envs.first
-        action = (self._draw() if random else self._choose(frame, first)).cpu().numpy()
-        outcome = self.envs.step(action)
-        self.replay.append(
-            frame, first, action, outcome.reward, outcome.terminated, outcome.truncated
-        )
-
-    def _choose(self, frame: np.ndarray, first: np.ndarray) -> Tensor:
-        seen = torch.from_numpy(frame), torch.from_numpy(first)
+    def _choose_action(self, random: bool) -> Tensor:
+        if random and self.latents is None:
+            return self._random_action()
+        frame, first = torch.from_numpy(self.envs.frames), torch.from_numpy(self.envs.first)
         temperature = self.collection.temperature
-        action, carry = self.agent.act(*seen, self.carry, self.generator, temperature)
-        # What is remembered is what is done.
-        self.carry = replace(carry, action=self._stray(action))
-        return self.carry.action
+        action, carry = self.agent.act(frame, first, self.carry, self.generator, temperature)
+        if self.latents is not None:
+            self.latents.append(self.latents.world.latents(carry.world))
+        action = self._random_action() if random else self._mix_random(action)
+        # The history must hold the action that is executed.
+        self.carry = replace(carry, action=action)
+        return action
 
-    def _stray(self, action: Tensor) -> Tensor:
-        """The actions, some of them replaced by random ones."""
+    def _mix_random(self, action: Tensor) -> Tensor:
+        """Replace a share of the actions by random ones."""
         share, generator = self.collection.random_share, self.generator
         if share == 0.0:
             return action
-        strays = torch.rand(len(action), generator=generator, device=generator.device) < share
-        return where_rows(strays, self._draw(), action)
+        replaced = torch.rand(len(action), generator=generator, device=generator.device) < share
+        return where_rows(replaced, self._random_action(), action)
 
-    def _draw(self) -> Tensor:
+    def _random_action(self) -> Tensor:
         return random_actions(self.agent.action_space, len(self.envs), self.generator)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -72,14 +74,14 @@ class Collector:
         return dict(named_tensors(self.carry)), {"envs": self.envs.state()}
 
     def restore(self, tensors: Mapping[str, Tensor], rest: Mapping[str, Any]) -> list[str]:
-        """Take over a state; returns what had to be told about environments."""
+        """Restore a state; returns notes about environments that could not be restored."""
         self.carry = self.agent.initial(len(self.envs))
         if any(name.startswith("world.") for name in tensors):
-            self.carry = restore_tensors(self._grown_carry(), tensors)
+            self.carry = restore_tensors(self._example_carry(), tensors)
         return self.envs.restore(rest["envs"])
 
-    def _grown_carry(self) -> AgentCarry:
-        """A carry of the right form, whatever its values."""
+    def _example_carry(self) -> AgentCarry:
+        """A carry with the right structure and any values."""
         frame, first = torch.from_numpy(self.envs.frames), torch.from_numpy(self.envs.first)
         _, carry = self.agent.act(frame, first, self.carry, torch.Generator(self.agent.device))
         return carry

@@ -1,4 +1,4 @@
-"""What learners compute, compiled by torch; where that cannot be, it runs as it is written."""
+"""Compiles losses and dream steps with torch; what cannot be compiled runs as written."""
 
 import atexit
 import logging
@@ -16,41 +16,35 @@ from tokenworlds.core.precision import Precision, computing
 from tokenworlds.core.seeding import global_states, restore_global_states
 from tokenworlds.core.trees import named_tensors
 
-OF_WORLDS = ("losses", "tokenizer_losses", "step")
-"""What lessons are computed by, and a step of a dream."""
-OF_BEHAVIOURS = ("losses_of",)
-"""What a dream comes to; not the dream, which would be as many steps in one graph."""
 SHAPES = 64
-"""How many shapes a function is compiled for, each for itself: were one for all, what it computes
-would depend on what was seen before, and a run that is taken up would not end like one that was
-never stopped."""
+"""How many input shapes a function is compiled for. Each shape has its own graph: with dynamic
+shapes, results would depend on the shapes seen before, and a resumed run would differ."""
 CACHE = "TORCHINDUCTOR_CACHE_DIR"
 Shapes = tuple[torch.Size, ...]
 Lower = Callable[[fx.GraphModule, Sequence[Tensor]], Callable[..., Any]]
-"""Kernels for a graph, as `torch.compile` asks a backend for them."""
+"""Turns a graph into kernels: a backend of `torch.compile`."""
 
 
 class Compiler:
-    """Compiles functions; what cannot be compiled runs as it is written, and all else compiled.
+    """Compiles functions inside `working`; a function that cannot be compiled runs as written.
 
-    Functions are compiled, not modules: weights keep their names, and a checkpoint is the same with
-    and without. Outside of `working` nothing is compiled, so that neither a rehearsal nor a picture
-    waits for it.
+    It compiles functions, not modules, so that weights keep their names and checkpoints are the
+    same. Outside `working` nothing is compiled: dry runs and pictures need not wait for it.
     """
 
     def __init__(
-        self, device: torch.device, tell: Callable[[str], None], lower: Lower | None = None
+        self, device: torch.device, note: Callable[[str], None], lower: Lower | None = None
     ) -> None:
         self.device = device
-        self._tell = tell
+        self._note = note
         self._lower = lower or self._inductor
         self._at_work = False
-        self._told = False
-        own_cache()  # Before torch chooses a place, which it does when it first compiles.
+        self._noted = False
+        own_cache()  # Before the first compilation, when torch chooses its folder.
 
     @contextmanager
     def working(self, precision: Precision = "float32") -> Iterator[None]:
-        """Around one lesson. Results in the memory of a CUDA graph last until the next one."""
+        """Around one loss computation. On CUDA, its results are overwritten by the next one."""
         if self.device.type == "cuda":
             torch.compiler.cudagraph_mark_step_begin()
         self._at_work = True
@@ -60,14 +54,8 @@ class Compiler:
         finally:
             self._at_work = False
 
-    def compile_methods(self, module: object, names: Sequence[str]) -> None:
-        """Replace those that a module has, and none of another module of its class."""
-        for name in names:
-            if hasattr(module, name):
-                setattr(module, name, self.compile(getattr(module, name)))
-
     def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function, compiled when it is first called with arguments of some shapes."""
+        """The same function, compiled at its first call with each set of shapes."""
         compiled, refused = self._prepare(function), set[Shapes]()
 
         def run(*args: Any) -> Any:
@@ -77,7 +65,7 @@ class Compiler:
                 with all_or_nothing(function, args, self.device):
                     return compiled(*args)
             except torch._dynamo.exc.TorchDynamoException as error:
-                self._tell_of(error)
+                self._note_once(error)
             refused.add(shapes_of(args))
             return function(*args)
 
@@ -87,25 +75,25 @@ class Compiler:
         try:
             compiled = torch.compile(function, backend=self._kernels, dynamic=False)
             torch._dynamo.config.recompile_limit = SHAPES
-            # It would tell at length where a graph is broken in two, which is no news.
+            # Graph breaks are expected; dynamo would log each at length.
             logging.getLogger("torch._dynamo").setLevel(logging.ERROR)
         except Exception as error:  # Torch refuses some systems, and releases of Python.
-            self._tell_of(error)
+            self._note_once(error)
             return function
         return compiled
 
     def _kernels(self, graph: fx.GraphModule, inputs: Sequence[Tensor]) -> Callable[..., Any]:
-        """Of a graph, or the graph itself; nothing has been computed yet when this fails."""
+        """Kernels of a graph, or the graph itself if lowering fails."""
         try:
             return self._lower(graph, inputs)
         except Exception as error:  # Compilers fail in ways of their own.
-            self._tell_of(error)
+            self._note_once(error)
         return graph.forward
 
     def _inductor(self, graph: fx.GraphModule, inputs: Sequence[Tensor]) -> Callable[..., Any]:
-        """Torch's own compiler, forward and backward at once; on CUDA graphs are recorded.
+        """Inductor, forward and backward at once, with CUDA graphs on CUDA.
 
-        Chance comes from the generators that it comes from otherwise.
+        Random numbers come from the same generators as without compilation.
         """
         from torch._functorch import config
         from torch._inductor.compile_fx import compile_fx
@@ -115,18 +103,18 @@ class Compiler:
             kernels = compile_fx(graph, list(inputs), config_patches=patches)
         return cast(Callable[..., Any], kernels)
 
-    def _tell_of(self, error: Exception) -> None:
-        if not self._told:
+    def _note_once(self, error: Exception) -> None:
+        if not self._noted:
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-            self._tell(f"what torch cannot compile runs as it is written: {reason}")
-        self._told = True
+            self._note(f"torch cannot compile everything; the rest runs as written: {reason}")
+        self._noted = True
 
 
 @contextmanager
 def all_or_nothing(
     function: Callable[..., Any], args: Sequence[Any], device: torch.device
 ) -> Iterator[None]:
-    """Generators and buffers are as before if what is done inside fails half way."""
+    """Restore generators and buffers if the body fails."""
     generators = [arg for arg in args if isinstance(arg, Generator)]
     before = global_states(device), [each.get_state() for each in generators]
     buffers = [(each, each.clone()) for each in buffers_of(function)]
@@ -142,22 +130,22 @@ def all_or_nothing(
 
 
 def buffers_of(function: Callable[..., Any]) -> Iterator[Tensor]:
-    """Those of the module whose method this is, while it may change them."""
+    """The buffers of a method's module, if it is in training mode and may change them."""
     module = getattr(function, "__self__", None)
     learns = isinstance(module, nn.Module) and any(each.training for each in module.modules())
     return cast(nn.Module, module).buffers() if learns else iter(())
 
 
 def shapes_of(args: Sequence[Any]) -> Shapes:
-    """What a decision not to compile may depend on, and still be made anew by another process."""
+    """Shapes only: a resumed process must make the same decision not to compile."""
     return tuple(tensor.shape for _, tensor in named_tensors(tuple(args)))
 
 
 def own_cache() -> str:
-    """Where inductor keeps what it compiled, for this process alone unless the user has a place.
+    """Inductor's cache folder: the user's, or one for this process alone.
 
-    A process that is killed while it compiles leaves files that cannot be loaded: the next one to
-    find them would go on without being compiled, and not end with the same bits.
+    A process killed while compiling leaves files that cannot be loaded. A process that found them
+    would run uncompiled and end with other bits.
     """
     if CACHE not in os.environ:
         os.environ[CACHE] = tempfile.mkdtemp(prefix="tokenworlds-compiled-")

@@ -1,4 +1,4 @@
-"""A recipe tried out on blank frames, so that what cannot work is told before a run begins."""
+"""A dry run: a recipe tried on blank frames, so that mistakes show before training starts."""
 
 import contextlib
 from collections.abc import Iterator
@@ -6,70 +6,93 @@ from collections.abc import Iterator
 import torch
 
 from tokenworlds.agent import Agent
-from tokenworlds.core.config import ConfigOf
 from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.core.precision import computing
 from tokenworlds.core.progress import Progress
-from tokenworlds.core.protocols import Schedule
+from tokenworlds.core.protocols import LearnsFromRealSteps
 from tokenworlds.core.seeding import global_states, restore_global_states
-from tokenworlds.core.types import FrameShape, Segment
+from tokenworlds.core.types import FrameShape, Losses, Segment
 from tokenworlds.replay.sampling import Latest
 from tokenworlds.runs.recipe import Recipe, build_schedule
 
-LONG_ENOUGH = 12
-"""Steps in which all that a learner does with a segment has happened once."""
-MISFITS = (
+ENOUGH_STEPS = 12
+"""Segments of this length exercise everything that a learner does."""
+MISMATCHES = (
     *(ValueError, TypeError, RuntimeError, ArithmeticError),
     *(LookupError, AssertionError, AttributeError),
 )
-"""What networks raise when the numbers they are made from do not fit together."""
+"""What networks raise when their sizes do not fit together."""
 
 
 @contextlib.contextmanager
-def telling_what_does_not_fit() -> Iterator[None]:
-    """Turns the complaint of some layer into a sentence about the recipe."""
+def naming_mismatches() -> Iterator[None]:
+    """Turn an error of some layer into a sentence about the recipe."""
     try:
         yield
-    except MISFITS as error:
-        said = str(error.args[0]) if error.args else type(error).__name__
-        reason = " ".join(said.split())
+    except MISMATCHES as error:
+        text = str(error.args[0]) if error.args else type(error).__name__
+        reason = " ".join(text.split())
         raise UserError(f"the recipe does not fit together: {reason}") from error
 
 
-def rehearse(agent: Agent, recipe: Recipe, frame_shape: FrameShape) -> None:
-    """Act, and compute the first lesson of each part; changes neither weights nor generators."""
-    insist_that_all_learn(recipe)
-    insist_that_segments_fit(recipe)
-    insist_on_fresh_steps(recipe)
+def dry_run(agent: Agent, recipe: Recipe, frame_shape: FrameShape) -> None:
+    """Act, and compute the first losses of each learner; weights and generators do not change."""
+    check_learners(agent, recipe)
+    check_segments(recipe)
+    check_on_policy(recipe)
     before = global_states(agent.device)
     buffers = {name: buffer.clone() for name, buffer in agent.named_buffers()}
-    segment = blank_segment(agent, frame_shape)
     generator = torch.Generator(agent.device).manual_seed(0)
+    trainables = agent.trainables(generator)
     with torch.no_grad():
-        for name, part in agent.parts(generator).items():
-            learning = recipe.learning[name]
-            steps = min(learning.length, LONG_ENOUGH)
-            tried = blank_segment(agent, frame_shape, steps=steps)
+        for name, learning in recipe.learning.items():
+            steps = min(learning.length, ENOUGH_STEPS)
+            segment = blank_segment(agent, frame_shape, steps=steps)
             with computing(agent.device, agent.precision):
-                lesson = next(part.lessons(tried))
-            lesson.total(learning.scales)
-        act_twice(agent, segment, generator)
+                losses = trainables[name].losses(segment)
+                losses = losses if isinstance(losses, Losses) else next(losses)
+            losses.total(learning.scales)
+        act_twice(agent, frame_shape, generator)
         for name, buffer in agent.named_buffers():
             buffer.copy_(buffers[name])
     restore_global_states(before, agent.device)
 
 
-def act_twice(agent: Agent, segment: Segment, generator: torch.Generator) -> None:
-    """Once without a past, once with one."""
-    carry = agent.initial(1)
+def act_twice(agent: Agent, frame_shape: FrameShape, generator: torch.Generator) -> None:
+    """Once without a history, once with one."""
+    segment, carry = blank_segment(agent, frame_shape), agent.initial(1)
     for _ in range(2):
         _, carry = agent.act(segment.frame[:, 0], segment.first[:, 0], carry, generator)
 
 
-def insist_that_segments_fit(recipe: Recipe) -> None:
-    """Each learner's first update must find steps enough in every stream."""
+def check_learners(agent: Agent, recipe: Recipe) -> None:
+    """Every parameter needs one learner; the schedule must name every learner and no other."""
+    trainables = agent.trainables(None)
+    for name in recipe.learning:
+        if name not in trainables:
+            raise unknown("learner", name, trainables)
+    modules = [trainables[name].module for name in recipe.learning]
+    trained = [id(p) for module in modules for p in module.parameters() if p.requires_grad]
+    total = sum(p.requires_grad for p in agent.parameters())
+    if len(trained) != len(set(trained)) or len(trained) != total:
+        raise UserError(
+            f"learning={sorted(recipe.learning)} must train each parameter once: choose among "
+            f"{', '.join(sorted(trainables))}"
+        )
+    scheduled = build_schedule(recipe).goal.updates
+    for name in scheduled:
+        if name not in recipe.learning:
+            raise unknown("learner in the schedule", name, recipe.learning)
+    for name in recipe.learning:
+        if name not in scheduled:
+            raise UserError(f"the schedule has no updates of the learner {name!r}")
+
+
+def check_segments(recipe: Recipe) -> None:
+    """Replay must hold enough steps for each learner's first update."""
+    schedule = build_schedule(recipe)
     collected, waiting = 0, set(recipe.learning)
-    for phase in build_schedule(recipe).phases(Progress()):
+    for phase in schedule.phases(Progress()):
         collected += phase.collect
         for name in sorted(waiting & {name for name, due in phase.updates.items() if due}):
             length = recipe.learning[name].length
@@ -77,51 +100,34 @@ def insist_that_segments_fit(recipe: Recipe) -> None:
                 raise UserError(
                     f"learning.{name}.length={length} does not fit: at its first update each of "
                     f"the {recipe.num_envs} environments holds {collected} steps; raise "
-                    f"{earlier(recipe.schedule)}, or lower the length or environments"
+                    f"{schedule.prefill_key}, or lower the length or num_envs"
                 )
             waiting.discard(name)
         if not waiting:
             return
 
 
-def insist_on_fresh_steps(recipe: Recipe) -> None:
-    """Each row of the latest steps is a stream; who learns from real steps must have made them."""
+def check_on_policy(recipe: Recipe) -> None:
+    """Learning from real steps needs the present policy's latest steps, one row for each env."""
     latest = isinstance(recipe.sampler, Latest.Config)
     for name, learning in recipe.learning.items():
         if latest and learning.batch != recipe.num_envs:
             raise UserError(
                 f"learning.{name}.batch={learning.batch} does not fit sampler=latest with "
-                f"num_envs={recipe.num_envs}: it takes one row for each"
+                f"num_envs={recipe.num_envs}: it takes one row for each environment"
             )
-    if getattr(recipe.behaviour, "experience", "dream") != "real":
+    behaviour, collection = recipe.behaviour, recipe.collection
+    if not (isinstance(behaviour, LearnsFromRealSteps) and behaviour.on_policy):
         return
-    collection = recipe.collection
     if not latest or collection.temperature != 1.0 or collection.random_share:
         raise UserError(
-            "behaviour.experience=real learns from what its own policy just did: it takes "
+            "behaviour.experience=real learns from its own policy's latest steps: it takes "
             "sampler=latest, collection.temperature=1 and collection.random_share=0"
         )
 
 
-def earlier(schedule: ConfigOf[Schedule]) -> str:
-    """The choice of a schedule that says how much is collected before anything is learned."""
-    found = [name for name in ("warm_up", "first_steps") if hasattr(schedule, name)]
-    return f"schedule.{found[0]}" if found else "what the schedule collects before"
-
-
-def insist_that_all_learn(recipe: Recipe) -> None:
-    """A schedule must speak of every learner, if only to say 0, and of no other."""
-    spoken, learners = build_schedule(recipe).goal.updates, recipe.learning
-    for name in spoken:
-        if name not in learners:
-            raise unknown("learner in the schedule", name, learners)
-    for name in learners:
-        if name not in spoken:
-            raise UserError(f"the schedule says nothing of the updates of {name!r}")
-
-
 def blank_segment(agent: Agent, shape: FrameShape, batch: int = 1, steps: int = 2) -> Segment:
-    """Steps in which nothing is seen and nothing happens."""
+    """Black frames, zero actions and rewards."""
     lead, device = (batch, steps), agent.device
     nothing = torch.zeros(lead, dtype=torch.bool, device=device)
     return Segment(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tokenworlds.agent import Agent
-from tokenworlds.core.errors import Dreamless
+from tokenworlds.core.errors import NoModel
 from tokenworlds.core.progress import Progress
 from tokenworlds.core.seeding import derive, numpy_generator, torch_generator
 from tokenworlds.envs.catalogue import EnvSpec, best_return
@@ -16,7 +16,7 @@ from tokenworlds.replay.store import ReplayStore
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.metrics import read_metrics
 from tokenworlds.runs.spec import RunSpec
-from tokenworlds.training.job import progress_of
+from tokenworlds.training.trainer import progress_of
 
 if TYPE_CHECKING:
     from tokenworlds.evaluation.report import ReportFiles
@@ -132,7 +132,7 @@ def report_run(
 def dream_if_possible(agent: Agent, replay: ReplayStore, seed: int) -> DreamRows | None:
     try:
         return dream_from_replay(agent, replay, seed)
-    except Dreamless:
+    except NoModel:
         return None
 
 

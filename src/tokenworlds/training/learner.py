@@ -1,4 +1,4 @@
-"""One part of an agent with its optimiser: a segment in, its lessons learned, metrics out."""
+"""A trainable module with its optimiser: takes a segment, updates weights, returns metrics."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -7,83 +7,78 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tokenworlds.core.types import Losses, Part, Segment, weighted_sum
+from tokenworlds.core.types import Losses, Segment, Trainable, weighted_sum
 from tokenworlds.runs.recipe import Learning
 
-Context = Callable[[], AbstractContextManager[Any]]
+LossContext = Callable[[], AbstractContextManager[Any]]
 
 
 class NonFiniteLoss(ArithmeticError):
-    """A loss or gradient that is not a number; raised before it changed any weight."""
+    """A loss or gradient that is not finite, raised before any weight has changed."""
 
 
 class Learner:
-    """Updates one part of an agent from segments; each lesson is worked out inside a context."""
+    """Updates one module from segments. Losses are computed inside `context`, gradients outside."""
 
     def __init__(
-        self, name: str, learning: Learning, part: Part, context: Context = nullcontext
+        self,
+        name: str,
+        learning: Learning,
+        trainable: Trainable,
+        context: LossContext = nullcontext,
     ) -> None:
         self.name = name
         self.learning = learning
         self.context = context
-        self.module = part.module
-        self.optimiser = learning.optimiser.build(module=part.module)
-        self._lessons = part.lessons
+        self.module = trainable.module
+        self.losses = trainable.losses
+        self.optimiser = learning.optimiser.build(module=trainable.module)
 
-    def update(self, segment: Segment) -> dict[str, Tensor]:
-        """Learn all lessons of a segment, one after the other; returns means over them."""
-        told = []
+    def update(self, segment: Segment) -> tuple[dict[str, Tensor], Tensor | None]:
+        """One optimiser step, or one for each minibatch.
+
+        Returns the mean metrics, and the latents that replay is to keep.
+        """
+        rows = []
         self.module.train()
         try:
-            for losses in self._ask(segment):
-                metrics = self._learn(losses)
-                # A copy: what is compiled may work out the next lesson in the memory of this one.
-                told.append(torch.stack(list(metrics.values())))
+            with self.context():
+                result = self.losses(segment)
+            for losses in [result] if isinstance(result, Losses) else self._minibatches(result):
+                metrics = self._step(losses)
+                # A copy: compiled losses may reuse their memory for the next minibatch.
+                rows.append(torch.stack(list(metrics.values())))
         finally:
             self.module.eval()
-        return dict(zip(metrics, torch.stack(told).mean(dim=0).unbind(), strict=True))
+        means = torch.stack(rows).mean(dim=0).unbind()
+        return dict(zip(metrics, means, strict=True)), losses.latents
 
-    def _ask(self, segment: Segment) -> Iterator[Losses]:
-        """The lessons; what is learned from one, its gradients too, is outside of the context."""
-        lessons = self._lessons(segment)
+    def _minibatches(self, batches: Iterator[Losses]) -> Iterator[Losses]:
         while True:
             with self.context():
-                losses = next(lessons, None)
+                losses = next(batches, None)
             if losses is None:
                 return
             yield losses
 
-    def _learn(self, losses: Losses) -> dict[str, Tensor]:
-        """One step of the optimiser, then of the moving averages."""
+    def _step(self, losses: Losses) -> dict[str, Tensor]:
         means = losses.means()
         total = weighted_sum(means, losses.weights(self.learning.scales))
         try:
             norm = self.optimiser.step(total)
         except FloatingPointError as error:
-            reason = name_the_infinite(means, total) or error
-            raise NonFiniteLoss(f"update {self._number} of {self.name}: {reason}") from error
+            reason = non_finite_terms(means, total) or error
+            number = self.optimiser.updates + 1
+            raise NonFiniteLoss(f"update {number} of {self.name}: {reason}") from error
         for follow in losses.after:
             follow()
-        return self._metrics(means, total, norm, losses.metrics)
-
-    @property
-    def _number(self) -> int:
-        return self.optimiser.updates + 1
-
-    def _metrics(
-        self,
-        means: Mapping[str, Tensor],
-        total: Tensor,
-        norm: Tensor,
-        others: Mapping[str, Tensor],
-    ) -> dict[str, Tensor]:
-        losses = {f"loss/{name}": mean for name, mean in means.items()}
-        values = {**losses, "loss/total": total, "gradient_norm": norm, **others}
+        values = {f"loss/{name}": mean for name, mean in means.items()}
+        values |= {"loss/total": total, "gradient_norm": norm, **losses.metrics}
         return {f"{self.name}/{name}": value.detach() for name, value in values.items()}
 
 
-def name_the_infinite(means: Mapping[str, Tensor], total: Tensor) -> str:
-    """Which terms are not finite; nothing if their sum is, and only the gradient is to blame."""
+def non_finite_terms(means: Mapping[str, Tensor], total: Tensor) -> str:
+    """Names of the terms that are not finite; empty if only the gradient is not."""
     if torch.isfinite(total):
         return ""
     bad = [name for name, mean in means.items() if not torch.isfinite(mean)]

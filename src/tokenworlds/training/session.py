@@ -8,7 +8,7 @@ from typing import Any
 
 from tokenworlds.agent import Agent
 from tokenworlds.core.progress import Progress
-from tokenworlds.core.protocols import HasRemark
+from tokenworlds.core.protocols import HasRemark, Screen
 from tokenworlds.evaluation.episodes import EvaluationStopped
 from tokenworlds.evaluation.results import FILE, Result, read_result, write_result
 from tokenworlds.replay.store import DamagedReplay, ReplayStore
@@ -16,9 +16,9 @@ from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.machine import describe_machine
 from tokenworlds.runs.recipe import build_schedule
 from tokenworlds.runs.spec import RunSpec
-from tokenworlds.training.dry_run import rehearse, telling_what_does_not_fit
+from tokenworlds.training.dry_run import dry_run, naming_mismatches
 from tokenworlds.training.evaluation import evaluate_run, load_agent, open_replay, report_run
-from tokenworlds.training.loop import Loop, Screen
+from tokenworlds.training.loop import Loop
 
 Stop = Callable[[], bool]
 
@@ -36,12 +36,12 @@ class SessionEnd:
 def start(spec: RunSpec, folder: RunFolder, screen: Screen, should_stop: Stop) -> SessionEnd:
     """Train from scratch. A recipe that fails its dry run leaves no folder behind."""
     folder.check_unused()
-    with telling_what_does_not_fit():
+    with naming_mismatches():
         loop = Loop(spec, folder, screen)
     with closing(loop):
-        with telling_what_does_not_fit():
-            rehearse(loop.job.agent, spec.recipe, loop.job.envs.frame_shape)
-        for text in remarks(loop.job.agent):
+        with naming_mismatches():
+            dry_run(loop.trainer.agent, spec.recipe, loop.trainer.envs.frame_shape)
+        for text in remarks(loop.trainer.agent):
             screen.note(text)
         folder.begin(spec)
         loop.begin()
@@ -81,12 +81,12 @@ def version_warnings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[
 
 def train(loop: Loop, should_stop: Stop) -> SessionEnd:
     """Train to the end, then evaluate and report."""
-    outcome = loop.run(should_stop)
-    if not outcome.finished:
-        return SessionEnd(outcome.progress.steps)
-    agent, replay = loop.job.agent, loop.job.replay
-    result = final_result(loop.folder, loop.spec, agent, outcome.progress, should_stop)
-    end = SessionEnd(outcome.progress.steps, result)
+    finished, progress = loop.run(should_stop), loop.trainer.progress
+    if not finished:
+        return SessionEnd(progress.steps)
+    agent, replay = loop.trainer.agent, loop.trainer.replay
+    result = final_result(loop.folder, loop.spec, agent, progress, should_stop)
+    end = SessionEnd(progress.steps, result)
     return end if result is None else add_report(loop.folder, loop.spec, agent, replay, end)
 
 

@@ -9,7 +9,7 @@ from tokenworlds.core.protocols import HasPrior
 from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.nets.codebooks import Codebook
 from tokenworlds.runs.recipe import Recipe
-from tokenworlds.training.dry_run import telling_what_does_not_fit
+from tokenworlds.training.dry_run import naming_mismatches
 
 CONVOLUTIONS = ("encoder", "decoder")
 
@@ -20,7 +20,7 @@ def summarise(recipe: Recipe, env_name: str) -> dict[str, Any]:
     env = spec.make()
     shape, space = env.frame_shape, env.action_space
     env.close()
-    with telling_what_does_not_fit():
+    with naming_mismatches():
         agent = Agent.build(recipe, shape, space)
     world = agent.world
     path = {"discretisation": discretisation(world)} if isinstance(world, HasPrior) else {}

@@ -1,76 +1,121 @@
-"""A world of changes written as tokens, with the frame before each (Δ-IRIS, section 2.2).
+"""A world of changes as tokens, each beside the frame before it (Δ-IRIS, section 2.2).
 
-A step is a block of the sequence: its frame as one I-token, its action, and the tokens of what
-changes from its frame to the next.
+A step is a block of the sequence: its frame as one image token, its action, and the tokens of the
+change from its frame to the next.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
-from einops import rearrange, repeat
+from einops import pack, rearrange, repeat, unpack
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.errors import UserError
 from tokenworlds.core.protocols import Head, SequenceModel
 from tokenworlds.core.types import (
     ActionSpace,
     Carry,
     Context,
-    Dream,
     FrameShape,
     Losses,
-    Part,
-    Recoded,
+    Outcome,
+    Reconstruction,
     Segment,
+    Trainable,
+    View,
     masked_mean,
-    once,
     to_frames,
 )
+from tokenworlds.heads.outcomes import outcome_losses
 from tokenworlds.heads.reward import ReadoutReward
 from tokenworlds.heads.termination import ReadoutTermination
-from tokenworlds.nets.residual import FrameEncoder
+from tokenworlds.nets.residual import FrameEncoder, halved
 from tokenworlds.tokenizers.delta import Delta
-from tokenworlds.worlds.changes import draw_next, find_changes, find_some, losses_of_changes, redraw
-from tokenworlds.worlds.glimpses import Glimpses, follows, openings
-from tokenworlds.worlds.image_tokens import ImageDynamics
-from tokenworlds.worlds.tokens import TokenView
+from tokenworlds.worlds.history import History, follows, starts
+from tokenworlds.worlds.tokens import TokenDynamics
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaIrisCarry:
-    """Where a dream stands: the frame in front of it, and the token that is yet to be read.
+    """The current frame, and the token that the sequence model has not read yet.
 
-    `opens` is set where no step before the frame is known. See the sequence model's carry for what
-    becomes of one that was stepped.
+    `starts` is set where no step before the frame is known. See the sequence model's carry for
+    when an older one stays valid.
     """
 
     sequence: Carry
     pending: Int[Tensor, "B n"]
     frame: Float[Tensor, "B C H W"]
-    opens: Bool[Tensor, " B"]
+    starts: Bool[Tensor, " B"]
+
+
+class ImageToken(nn.Module):
+    """A frame as one vector: a small map, flattened and normed, learned from the world's losses."""
+
+    def __init__(self, config: FrameEncoder.Config, *, frame_shape: FrameShape, width: int) -> None:
+        super().__init__()
+        height, across = halved(frame_shape, sum(config.halvings))
+        if config.latent * height * across != width:
+            raise UserError(
+                f"world.image.latent={config.latent} on a map of {height}x{across} does not make "
+                f"an image token of the sequence model's width {width}"
+            )
+        self.encoder = config.build(channels=frame_shape.channels)
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, frames: Float[Tensor, "*rest C H W"]) -> Float[Tensor, "*rest D"]:
+        flat, lead = pack([frames], "* c h w")
+        vectors = rearrange(self.encoder(flat), "b d h w -> b (h w d)")
+        tokens: list[Tensor] = unpack(self.norm(vectors), lead, "* d")
+        return tokens[0]
+
+
+class ImageDynamics(TokenDynamics):
+    """Token dynamics with image tokens: of every frame, or only where a history starts."""
+
+    def __init__(
+        self,
+        *,
+        image: FrameEncoder.Config,
+        frame_shape: FrameShape,
+        every_frame: bool,
+        **dimensions: Any,
+    ) -> None:
+        super().__init__(**dimensions)
+        self.every_frame = every_frame
+        self.image = ImageToken(image, frame_shape=frame_shape, width=self.sequence.width)
+
+    def image_tokens(
+        self, frames: Float[Tensor, "*rest C H W"], starts: Bool[Tensor, "*rest"]
+    ) -> Float[Tensor, "*rest D"]:
+        token = cast(Tensor, self.image(frames))
+        return token if self.every_frame else token * starts.unsqueeze(-1)
 
 
 class DeltaIris(nn.Module, Component):
-    """A tokenizer of changes that learns by itself, and a sequence model of its tokens."""
+    """A tokenizer of changes with its own losses, and a sequence model of its tokens."""
 
-    coder, codes_look_back = "tokenizer", 1
+    frames = 1
+    tokenizer_learner, token_context = "tokenizer", 1
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["DeltaIris"]):
-        """Choices. `context` is how many steps before a frame a dream knows of; `draws_reward`
-        takes a reward at random, as it is likely, and not the expected one. Without
-        `with_image_tokens` only the first frame of a known history is shown, as in the paper's
-        ablation; the place of the others is kept, and blank."""
+        """`context` is the number of steps that a dream knows before its first frame.
+        `samples_reward` samples the reward instead of using its mean. Without
+        `with_image_tokens` only the first frame of a history has an image token, the others are
+        zero (the paper's ablation)."""
 
         tokenizer: Delta.Config
         sequence: ConfigOf[SequenceModel[Any]]
         image: FrameEncoder.Config
         reward: ConfigOf[Head] = field(default_factory=ReadoutReward.Config)
         termination: ConfigOf[Head] = field(default_factory=ReadoutTermination.Config)
-        draws_reward: bool = False
+        samples_reward: bool = False
         context: int = 5
         with_image_tokens: bool = True
 
@@ -89,58 +134,86 @@ class DeltaIris(nn.Module, Component):
             sequence=config.sequence,
             reward=config.reward,
             termination=config.termination,
-            draws_reward=config.draws_reward,
+            samples_reward=config.samples_reward,
             tokens=self.tokens,
             vocabulary=self.tokenizer.vocabulary,
             actions=action_space.size,
         )
         self.feature_shape: tuple[int, ...] = (self.dynamics.sequence.width,)
-        self.dynamics.insist_on_context(config.context, self.tokens + 2)
+        self.dynamics.check_context(config.context, self.tokens + 2)
 
-    def parts(self) -> dict[str, Part]:
-        """The tokenizer learns to draw, all else to foresee what it writes."""
+    def trainables(self) -> dict[str, Trainable]:
         return {
-            "tokenizer": Part(self.tokenizer, once(self.tokenizer_losses)),
-            "world": Part(self.dynamics, once(self.losses)),
+            "tokenizer": Trainable(self.tokenizer, self.tokenizer_losses),
+            "world": Trainable(self.dynamics, self.losses),
         }
 
+    def compile_with(self, compile_function: Callable[..., Any]) -> None:
+        vars(self).update(
+            losses=compile_function(self.losses),
+            tokenizer_losses=compile_function(self.tokenizer_losses),
+            step=compile_function(self.step),
+        )
+
     def tokenizer_losses(self, segment: Segment) -> Losses:
-        """Of each frame that follows another of its episode."""
-        return losses_of_changes(self.tokenizer, segment, self.action_space)
+        """Losses of each frame that follows another of its episode."""
+        frames, context = pair_frames(
+            to_frames(segment.frame), self.action_space.encode(segment.action)
+        )
+        codes = self.tokenizer.encode(frames, context)
+        return self.tokenizer.losses(frames, codes, follows(segment), context)
 
     def losses(self, segment: Segment) -> Losses:
-        """Changes, rewards and endings, as the sequence before each foresees them.
+        """Prediction of each change token, reward and termination from the sequence before it.
 
-        A change counts if both its frames are real and of one episode; the last step of an episode
-        has an outcome and no change.
+        A change counts if both its frames are real and of one episode.
         """
-        frames, opens = to_frames(segment.frame), openings(segment)
+        frames, opens = to_frames(segment.frame), starts(segment)
         action = self.action_space.encode(segment.action)
-        index = find_changes(self.tokenizer, frames, action, segment.codes)
-        nothing = functional.pad(index, (0, 0, 0, 1))
-        hidden = self.dynamics.read(self._blocks(frames, action, nothing, opens), opens)
-        # The action and all tokens but the last stand each before a token.
-        loss, hit = self.dynamics.surprise(hidden[:, :-1, 1:-1], index)
+        index = self._changes(frames, action, segment.tokens)
+        # The last step has an outcome and no change.
+        blocks = self._blocks(frames, action, functional.pad(index, (0, 0, 0, 1)), opens)
+        hidden = self.dynamics.read(blocks, opens)
+        # The action and all tokens but the last each precede a token.
+        loss, hit = self.dynamics.token_nll(hidden[:, :-1, 1:-1], index)
         mask = follows(segment)
         accuracy = masked_mean(hit.float(), repeat(mask, "b t -> b t k", k=self.tokens))
         terms = {"tokens": loss.mean(-1)}
-        foresight = Losses(terms, {"tokens": mask}, {"token_accuracy": accuracy})
-        return foresight | self.dynamics.outcomes(hidden[:, :, 1], segment)
+        outcomes = outcome_losses(
+            self.dynamics.reward, self.dynamics.termination, hidden[:, :, 1], segment
+        )
+        return Losses(terms, {"tokens": mask}, {"token_accuracy": accuracy}) | outcomes
 
-    def codes_of(self, segment: Segment, wanted: Bool[Tensor, "B T"]) -> Int[Tensor, "n K"]:
-        """The tokens of the changes to some frames."""
-        return find_some(self.tokenizer, segment, self.action_space, wanted)
+    @torch.no_grad()
+    def _changes(
+        self,
+        frames: Float[Tensor, "B T C H W"],
+        action: Float[Tensor, "B T A"],
+        cached: Int[Tensor, "B T K"] | None,
+    ) -> Int[Tensor, "B t K"]:
+        """The tokens from each frame to the next."""
+        if cached is not None:
+            return cached[:, 1:]
+        return self.tokenizer.encode(*pair_frames(frames, action)).index
+
+    @torch.no_grad()
+    def tokens_of(self, segment: Segment, wanted: Bool[Tensor, "B T"]) -> Int[Tensor, "n K"]:
+        """The tokens of the changes to some frames, none of them the first of its row."""
+        row, time = wanted.nonzero(as_tuple=True)
+        frame, past = segment.frame[row, time], segment.frame[row, time - 1]
+        action = self.action_space.encode(segment.action[row, time - 1])
+        return self.tokenizer.encode(to_frames(frame), Context(to_frames(past), action)).index
 
     def _blocks(
         self,
         frames: Float[Tensor, "B T C H W"],
         action: Float[Tensor, "B T A"],
         index: Int[Tensor, "B T K"],
-        opens: Bool[Tensor, "B T"],
+        starts: Bool[Tensor, "B T"],
     ) -> Float[Tensor, "B T n D"]:
-        """I-token, action and changes of each step, as the sequence model reads them."""
-        shown, doing = self.dynamics.show(frames, opens), self.dynamics.action(action)
-        head = rearrange([shown, doing], "n b t d -> b t n d")
+        """The embedded image token, action and change tokens of each step."""
+        image = self.dynamics.image_tokens(frames, starts)
+        head = rearrange([image, self.dynamics.action(action)], "n b t d -> b t n d")
         return torch.cat([head, self.dynamics.token(index)], dim=2)
 
     @torch.no_grad()
@@ -149,101 +222,119 @@ class DeltaIris(nn.Module, Component):
         frame: UInt8[Tensor, "B H W C"],
         action: Tensor,
         reset: Bool[Tensor, " B"],
-        carry: Glimpses | None,
+        carry: History | None,
         generator: Generator | None = None,
-    ) -> Glimpses:
-        """Look at the frame; nothing is made of it until asked for."""
-        carry = carry or Glimpses.blank(frame, self.config.context + 1, self.action_space)
+    ) -> History:
+        """Keep the frame; a feature or a dream encodes it on request."""
+        carry = carry or History.blank(frame, self.config.context + 1, self.action_space)
         return carry.push(frame, self.action_space.encode(action), reset)
 
     @torch.no_grad()
     def start(self, segment: Segment, steps: int) -> DeltaIrisCarry:
-        """The last frame of each row, with `context` steps before it as its history.
+        history = History.of_segment(segment, self.config.context + 1, self.action_space)
+        return self._prefill(history, steps * (self.tokens + 2) + 1)
 
-        Where the positions do not suffice for the dream, see `step`.
-        """
-        seen = Glimpses.of(segment, self.config.context + 1, self.action_space)
-        return self._begin(seen, steps * (self.tokens + 2) + 1)
-
-    def _begin(self, seen: Glimpses, coming: int | None) -> DeltaIrisCarry:
-        """A dream of so many tokens, or of any number, from the last of some frames."""
-        frames, before = to_frames(seen.frame), seen.opens[:, :-1]
-        last, nothing = frames[:, -1], seen.frame.new_zeros((len(frames), 0), dtype=torch.long)
-        if not before.shape[1]:
-            sequence = self.dynamics.sequence.initial(len(frames), coming)
+    def _prefill(self, history: History, room: int | None) -> DeltaIrisCarry:
+        frames, opens = to_frames(history.observation), history.starts
+        nothing = opens.new_zeros((len(frames), 0), dtype=torch.long)
+        if len(history) == 1:
+            sequence = self.dynamics.sequence.initial(len(frames), room)
         else:
-            index = find_changes(self.tokenizer, frames, seen.action, seen.codes)
-            past = self._blocks(frames[:, :-1], seen.action[:, :-1], index, before)
-            sequence = self.dynamics.remember(past, seen.opens, coming)
-        return DeltaIrisCarry(sequence, nothing, last, seen.opens[:, -1])
+            index = self._changes(frames, history.action, history.tokens)
+            past = self._blocks(frames[:, :-1], history.action[:, :-1], index, opens[:, :-1])
+            sequence = self.dynamics.prefill(past, opens, room)
+        return DeltaIrisCarry(sequence, nothing, frames[:, -1], opens[:, -1])
 
     @torch.no_grad()
     def step(
-        self, carry: DeltaIrisCarry | Glimpses, action: Tensor, generator: Generator | None = None
-    ) -> tuple[DeltaIrisCarry, Dream]:
-        """Imagine one step, token by token, and draw the frame it leads to.
+        self, carry: DeltaIrisCarry | History, action: Tensor, generator: Generator | None = None
+    ) -> tuple[DeltaIrisCarry, Outcome]:
+        """Imagine one step, token by token, and decode the next frame.
 
-        Where positions run out, or the steps announced, the past but for the last frame is dropped.
+        When positions run out, history is cleared except for the current frame.
         """
         return self._step(carry, action, generator, at_random=False)
 
     @torch.no_grad()
-    def step_at_random(
-        self, carry: DeltaIrisCarry | Glimpses, action: Tensor, generator: Generator | None = None
-    ) -> tuple[DeltaIrisCarry, Dream]:
-        """The same with tokens that are drawn uniformly: what is left is what the tokenizer knows
-        of frame and action (the paper's figure 3)."""
+    def step_with_random_tokens(
+        self, carry: DeltaIrisCarry | History, action: Tensor, generator: Generator | None = None
+    ) -> tuple[DeltaIrisCarry, Outcome]:
+        """The same with uniformly sampled tokens: it shows what the tokenizer gets from frame and
+        action alone (the paper's figure 3)."""
         return self._step(carry, action, generator, at_random=True)
 
     def _step(
         self,
-        carry: DeltaIrisCarry | Glimpses,
+        carry: DeltaIrisCarry | History,
         action: Tensor,
         generator: Generator | None,
         at_random: bool,
-    ) -> tuple[DeltaIrisCarry, Dream]:
-        carry = self._make_room(self._settle(carry))
+    ) -> tuple[DeltaIrisCarry, Outcome]:
+        carry = self._make_room(self._to_carry(carry))
         done = self.action_space.encode(action)
         x = torch.cat([self._unread(carry), self.dynamics.action(done)[:, None]], dim=1)
-        dreamt = self.dynamics.unroll(x, carry.sequence, generator, at_random)
-        frame = draw_next(self.tokenizer, dreamt.index, Context(carry.frame, done))
-        opens = torch.zeros_like(carry.opens)
-        carry = DeltaIrisCarry(dreamt.sequence, dreamt.index[:, -1:], frame, opens)
-        view = self.view(carry)
-        return carry, Dream(view.describe, dreamt.reward, dreamt.terminated, view.decode)
+        unrolled = self.dynamics.unroll(x, carry.sequence, generator, at_random)
+        codes = self.tokenizer.look_up(unrolled.index)
+        decoded = self.tokenizer.decode(codes, Context(carry.frame, done))
+        # Rounded to 8 bits, as if the frame had been stored.
+        frame = (decoded.clamp(0, 1) * 255).round() / 255
+        no_start = torch.zeros_like(carry.starts)
+        carry = DeltaIrisCarry(unrolled.sequence, unrolled.index[:, -1:], frame, no_start)
+        return carry, unrolled.outcome
 
     def _unread(self, carry: DeltaIrisCarry) -> Float[Tensor, "B n D"]:
-        """What the sequence model has not read yet, up to the I-token of the frame."""
-        shown = self.dynamics.show(carry.frame, carry.opens)
-        return torch.cat([self.dynamics.token(carry.pending), shown[:, None]], dim=1)
+        """The tokens that the sequence model has not read, up to the frame's image token."""
+        image = self.dynamics.image_tokens(carry.frame, carry.starts)
+        return torch.cat([self.dynamics.token(carry.pending), image[:, None]], dim=1)
 
-    def _settle(self, carry: DeltaIrisCarry | Glimpses) -> DeltaIrisCarry:
-        return self._begin(carry, None) if isinstance(carry, Glimpses) else carry
+    def _to_carry(self, carry: DeltaIrisCarry | History) -> DeltaIrisCarry:
+        return self._prefill(carry, None) if isinstance(carry, History) else carry
 
     def _make_room(self, carry: DeltaIrisCarry) -> DeltaIrisCarry:
-        """For one step, and for its last token and I-token should a feature be asked for."""
+        """Room for one step, and for its last token and image token in case a feature is read."""
         tokens = carry.pending.shape[1] + 2 + self.tokens + 1
         if self.dynamics.has_room(carry.sequence, tokens):
             return carry
         sequence = self.dynamics.sequence.initial(len(carry.frame))
-        opens = torch.ones_like(carry.opens)
-        return DeltaIrisCarry(sequence, carry.pending[:, :0], carry.frame, opens)
+        start = torch.ones_like(carry.starts)
+        return DeltaIrisCarry(sequence, carry.pending[:, :0], carry.frame, start)
 
-    def view(self, carry: DeltaIrisCarry | Glimpses) -> TokenView:
-        """The frame, real or dreamt, and the hidden state at its I-token."""
-        look = carry.look if isinstance(carry, Glimpses) else lambda: carry.frame
-        return TokenView(lambda: self._describe(carry), look)
+    def view(self, carry: DeltaIrisCarry | History) -> View:
+        """The feature is the hidden state at the frame's image token."""
+        return View(lambda: self._feature(carry), lambda: carry.frame)
 
     @torch.no_grad()
-    def _describe(self, carry: DeltaIrisCarry | Glimpses) -> Float[Tensor, "B D"]:
-        carry = self._settle(carry)
+    def _feature(self, carry: DeltaIrisCarry | History) -> Float[Tensor, "B D"]:
+        carry = self._to_carry(carry)
         hidden, _ = self.dynamics.extend(self._unread(carry), carry.sequence)
         return hidden[:, -1]
 
-    def recode(self, segment: Segment) -> Recoded:
-        """Each frame through its change from the one before."""
-        return redraw(self.tokenizer, segment, self.action_space)
+    @torch.no_grad()
+    def reconstruct(self, segment: Segment) -> Reconstruction:
+        """Each frame from its change tokens and the real frame before it.
 
-    def seen(self, segment: Segment) -> Float[Tensor, "B T C H W"]:
-        """The frames themselves: nothing is lost on the way to a dream."""
+        Frames that follow none stay as they are, with tokens of -1.
+        """
+        frames = to_frames(segment.frame)
+        index = torch.full((*frames.shape[:2], self.tokens), -1, device=frames.device)
+        if frames.shape[1] > 1:
+            action, has_change = self.action_space.encode(segment.action), follows(segment)
+            _, context = pair_frames(frames, action)
+            changes = self._changes(frames, action, None)
+            decoded = self.tokenizer.decode(self.tokenizer.look_up(changes), context)
+            index[:, 1:][has_change] = changes[has_change]
+            frames[:, 1:][has_change] = decoded[has_change]
+        return Reconstruction(index, frames, self.tokenizer.vocabulary, self.tokenizer.grid)
+
+    def policy_frames(self, segment: Segment) -> Float[Tensor, "B T C H W"]:
+        """The real frames: dreams lose nothing on the way to a frame."""
         return to_frames(segment.frame)
+
+
+def pair_frames(
+    frames: Float[Tensor, "B T C H W"], action: Float[Tensor, "B T A"]
+) -> tuple[Float[Tensor, "B t C H W"], Context]:
+    """Each frame but the first, and the frame and action before it."""
+    if frames.shape[1] < 2:
+        raise UserError("a change takes two frames: segments of one step hold none")
+    return frames[:, 1:], Context(frames[:, :-1], action[:, :-1])

@@ -1,65 +1,68 @@
-"""A world whose state is a map of codes (Smaller World Models: Robine et al., 2023).
+"""A world whose state is a grid of tokens (Smaller World Models: Robine et al., 2023).
 
-The tokenizer learns by itself. A convolutional memory reads the codes of a frame and the action,
-and foresees reward and next codes; endings are not foreseen, a dream has a fixed horizon.
+The tokenizer learns on its own. A convolutional sequence model reads the tokens of a frame and the
+action, and predicts the reward and the next tokens. It predicts no termination: dreams have a
+fixed horizon.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from einops import rearrange
 from jaxtyping import Bool, Float, UInt8
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
-from tokenworlds.core.protocols import Head, SequenceModel
+from tokenworlds.core.protocols import Head, MapTokenizer, SequenceModel, Tokenizer
 from tokenworlds.core.trees import map_tensors, where_rows
 from tokenworlds.core.types import (
     ActionSpace,
     Carry,
     Codes,
-    Dream,
     FrameShape,
-    Latent,
+    GaussianLatent,
     Losses,
-    Part,
-    Recoded,
+    Outcome,
+    Reconstruction,
     Segment,
+    Trainable,
+    View,
     masked_mean,
-    once,
 )
-from tokenworlds.worlds.glimpses import Glimpses, openings, openings_of_a_window
-from tokenworlds.worlds.map_codes import facts_of, insist_on_fit, mode, shade
-from tokenworlds.worlds.map_dynamics import MapDynamics, flatten
-from tokenworlds.worlds.sites import Layout, Sites
-from tokenworlds.worlds.stacking import stack, stacked
-from tokenworlds.worlds.tokens import TokenView
+from tokenworlds.priors.gaussian import GaussianPrior
+from tokenworlds.worlds.grid_dynamics import GridDynamics, GridLayout, Layout, flatten
+from tokenworlds.worlds.history import History, stack_frames, stack_segment, starts, with_start
 
-CodesOf = Codes | Latent
+SHADES = 256
+SHADE_RANGE = 3.0
+"""Numbers beyond this, which are rare in a standard normal, are rendered as black or white."""
 
 
 @dataclass(frozen=True, slots=True)
 class GridCarry:
-    """Where a dream stands: the memory of all before, and the code vectors in front of it."""
+    """The sequence model's carry, and the token vectors of the current frame."""
 
     sequence: Carry
     vector: Float[Tensor, "B K D"]
 
 
 class Grid(nn.Module, Component):
-    """A tokenizer of whole frames, and a memory of maps that foresees what it writes."""
+    """A tokenizer of frame stacks, and a sequence model of its maps."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Grid"]):
-        """Choices. The newest `frames` are coded together. `context` is how many steps before a
-        frame a dream knows of; in learning, codes are given for `given` steps, and from then on
-        those that the world draws itself. With `crosses_episodes` the first frame of an episode
-        is foreseen from the last step of the one before, so that dreams go on in a new game;
-        else nothing is. `encodes_in_training` normalises by the batch, as the released code does,
-        when codes are made for the dynamics. `reward_shapes_memory` lets the reward's gradient
-        through; `draws_reward` takes a reward at random, as it is likely."""
+        """The latest `frames` are encoded together. `context` is the number of steps that a dream
+        knows before its first frame. In training, the first `given` steps read real tokens, later
+        ones sampled tokens. With `crosses_episodes` the last step of an episode predicts the first
+        frame of the next, so that dreams continue in a new game. `encodes_in_training` encodes in
+        training mode, with batch statistics, when the dynamics learn (released code).
+        `reward_trains_memory` lets the reward's gradient into the sequence model.
+        `samples_reward` samples the reward instead of using its mean."""
 
         tokenizer: ConfigOf[Any]
         sequence: ConfigOf[SequenceModel[Any]]
@@ -71,8 +74,8 @@ class Grid(nn.Module, Component):
         given: int = 4
         crosses_episodes: bool = True
         encodes_in_training: bool = False
-        reward_shapes_memory: bool = False
-        draws_reward: bool = True
+        reward_trains_memory: bool = False
+        samples_reward: bool = True
 
         def __post_init__(self) -> None:
             for name, least in (("frames", 1), ("given", 1), ("context", 0)):
@@ -89,81 +92,85 @@ class Grid(nn.Module, Component):
         channels = config.frames * frame_shape.channels
         stack_shape = FrameShape(frame_shape.height, frame_shape.width, channels)
         self.tokenizer = config.tokenizer.build(frame_shape=stack_shape)
-        insist_on_fit(self.tokenizer, config.prior)
-        self.sites = Sites(self.tokenizer.grid, self.tokenizer.width, config.layout)
-        self.feature_shape: tuple[int, ...] = self.sites.shape
-        self.dynamics = MapDynamics(
+        check_tokenizer(self.tokenizer, config.prior)
+        self.layout = GridLayout(self.tokenizer.grid, self.tokenizer.width, config.layout)
+        self.feature_shape: tuple[int, ...] = self.layout.shape
+        self.dynamics = GridDynamics(
             sequence=config.sequence,
             prior=config.prior,
             reward=config.reward,
-            shape=self.sites.shape,
+            shape=self.layout.shape,
             actions=action_space.size,
-            codes=facts_of(self.tokenizer),
+            prior_dimensions=prior_dimensions(self.tokenizer),
             given=config.given,
         )
 
-    def parts(self) -> dict[str, Part]:
-        """The tokenizer learns to draw, all else to foresee what it writes."""
+    def trainables(self) -> dict[str, Trainable]:
         return {
-            "tokenizer": Part(self.tokenizer, once(self.tokenizer_losses)),
-            "world": Part(self.dynamics, once(self.losses)),
+            "tokenizer": Trainable(self.tokenizer, self.tokenizer_losses),
+            "world": Trainable(self.dynamics, self.losses),
         }
 
+    def compile_with(self, compile_function: Callable[..., Any]) -> None:
+        vars(self).update(
+            losses=compile_function(self.losses),
+            tokenizer_losses=compile_function(self.tokenizer_losses),
+            step=compile_function(self.step),
+        )
+
     def tokenizer_losses(self, segment: Segment) -> Losses:
-        """Of the frames whose stack is known."""
         frames, steps = self._stacks(segment)
         losses: Losses = self.tokenizer.losses(frames, self.tokenizer.encode(frames), steps.mask)
         return losses
 
     def _stacks(self, segment: Segment) -> tuple[Float[Tensor, "B t C H W"], Segment]:
-        """Stacked frames and their steps; those whose past is not in the segment are left out."""
+        """Frame stacks and their steps, without steps whose stack begins before the segment."""
         begin = self.config.frames - 1
         if segment.first.shape[1] <= begin:
             raise UserError(
                 f"segments of {segment.first.shape[1]} steps are too short for world.frames="
                 f"{begin + 1}: each learning.*.length takes as many or more, the world's one more"
             )
-        frames, known = stacked(segment, self.config.frames)
-        steps = replace(segment, mask=segment.mask & known)
-        return frames[:, begin:], map_tensors(lambda part: part[:, begin:], steps)
+        frames, complete = stack_segment(segment, self.config.frames)
+        steps = replace(segment, mask=segment.mask & complete)
+        return frames[:, begin:], steps.window(slice(begin, None))
 
     def losses(self, segment: Segment) -> Losses:
-        """Codes and rewards, as the steps before each foresee them."""
+        """Prediction of the next tokens and of the reward."""
         frames, steps = self._stacks(segment)
         with torch.no_grad(), mode(self.tokenizer, training=self.config.encodes_in_training):
-            codes: CodesOf = self.tokenizer.encode(frames)
-        opens = self._opens(steps)
-        maps, action = self.sites.arrange(codes.vector), self.action_space.encode(steps.action)
-        feature = self.dynamics.foresee(maps, action, opens, self._dream_on)
-        coming = map_tensors(lambda part: part[:, 1:], codes)
+            codes: Codes | GaussianLatent = self.tokenizer.encode(frames)
+        opens = self._starts(steps)
+        maps, action = self.layout.arrange(codes.vector), self.action_space.encode(steps.action)
+        feature = self.dynamics.predict(maps, action, opens, self._sample_map)
+        next_codes = map_tensors(lambda part: part[:, 1:], codes)
         mask = steps.mask[:, 1:] & steps.mask[:, :-1] & ~opens[:, 1:]
-        foresight: Losses = self.dynamics.prior.losses(flatten(feature), coming, mask)
-        return foresight | self._reward_losses(feature, steps)
+        token_losses: Losses = self.dynamics.prior.losses(flatten(feature), next_codes, mask)
+        return token_losses | self._reward_losses(feature, steps)
 
-    def _opens(self, segment: Segment) -> Bool[Tensor, "B T"]:
-        """Where nothing before a step counts."""
+    def _starts(self, segment: Segment) -> Bool[Tensor, "B T"]:
         if not self.config.crosses_episodes:
-            return openings(segment)
-        return openings_of_a_window(functional.pad(~segment.mask[:, :-1], (1, 0)))
+            return starts(segment)
+        return with_start(functional.pad(~segment.mask[:, :-1], (1, 0)))
 
-    def _dream_on(self, feature: Float[Tensor, "B C h w"]) -> Float[Tensor, "B c h w"]:
-        return self.sites.arrange(self._draw(feature, None))
+    def _sample_map(self, feature: Float[Tensor, "B C h w"]) -> Float[Tensor, "B c h w"]:
+        return self.layout.arrange(self._sample(feature, None))
 
     @torch.no_grad()
-    def _draw(
+    def _sample(
         self, feature: Float[Tensor, "B C h w"], generator: Generator | None
     ) -> Float[Tensor, "B K D"]:
-        """Vectors of the next frame's codes."""
-        vector: Tensor = self.tokenizer.token_vectors(self.dynamics.draw(feature, generator))
+        """Sampled token vectors of the next frame."""
+        vector: Tensor = self.tokenizer.token_vectors(self.dynamics.sample(feature, generator))
         return vector
 
     def _reward_losses(self, feature: Float[Tensor, "B t C h w"], segment: Segment) -> Losses:
-        feature = feature if self.config.reward_shapes_memory else feature.detach()
-        foreseen, reward = self.dynamics.reward(feature), segment.reward[:, :-1]
+        feature = feature if self.config.reward_trains_memory else feature.detach()
+        predicted, reward = self.dynamics.reward(feature), segment.reward[:, :-1]
         mask = segment.mask[:, :-1]
-        missed = masked_mean((foreseen.mean - reward).detach().abs(), mask)
-        terms = {"reward": foreseen.loss(reward)}
-        return Losses(terms, {"reward": mask}, {"reward_error": missed})
+        error = masked_mean((predicted.mean - reward).detach().abs(), mask)
+        terms = {"reward": predicted.loss(reward)}
+        return Losses(terms, {"reward": mask}, {"reward_error": error})
 
     @torch.no_grad()
     def observe(
@@ -171,79 +178,116 @@ class Grid(nn.Module, Component):
         frame: UInt8[Tensor, "B H W C"],
         action: Tensor,
         reset: Bool[Tensor, " B"],
-        carry: Glimpses | None,
+        carry: History | None,
         generator: Generator | None = None,
-    ) -> Glimpses:
-        """Look at the frame; nothing is made of it until asked for."""
+    ) -> History:
+        """Keep the frame; a feature or a dream encodes it on request."""
         count = self.config.context + self.config.frames
-        carry = carry or Glimpses.blank(frame, count, self.action_space)
+        carry = carry or History.blank(frame, count, self.action_space)
         return carry.push(frame, self.action_space.encode(action), reset)
 
     @torch.no_grad()
     def start(self, segment: Segment, steps: int) -> GridCarry:
-        """The last frame of each row, with `context` steps before it as its history."""
         count = self.config.context + self.config.frames
-        return self._begin(Glimpses.of(segment, count, self.action_space))
+        return self._prefill(History.of_segment(segment, count, self.action_space))
 
-    def _begin(self, seen: Glimpses) -> GridCarry:
-        """A dream from the last of some frames."""
-        frames = stack(seen.frame, seen.opens, self.config.frames)[:, -self.config.context - 1 :]
-        vector, blank = self._look(frames), self.dynamics.sequence.initial(len(frames))
-        action, opens = (part[:, -frames.shape[1] :] for part in (seen.action, seen.opens))
+    def _prefill(self, history: History) -> GridCarry:
+        opens = history.starts
+        frames = stack_frames(history.observation, opens, self.config.frames)
+        frames = frames[:, -self.config.context - 1 :]
+        vector, blank = self._encode(frames), self.dynamics.sequence.initial(len(frames))
+        action, opens = (part[:, -frames.shape[1] :] for part in (history.action, opens))
         if frames.shape[1] == 1:
             return GridCarry(blank, vector[:, -1])
-        maps, past = self.sites.arrange(vector[:, :-1]), slice(0, -1)
+        maps, past = self.layout.arrange(vector[:, :-1]), slice(0, -1)
         _, carry = self.dynamics.scan(maps, action[:, past], opens[:, past], blank)
         return GridCarry(where_rows(opens[:, -1], blank, carry), vector[:, -1])
 
-    def _look(self, frames: Float[Tensor, "*rest C H W"]) -> Float[Tensor, "*rest K D"]:
+    def _encode(self, frames: Float[Tensor, "*rest C H W"]) -> Float[Tensor, "*rest K D"]:
         vector: Tensor = self.tokenizer.encode_vectors(frames)
         return vector
 
     @torch.no_grad()
     def step(
-        self, carry: GridCarry | Glimpses, action: Tensor, generator: Generator | None = None
-    ) -> tuple[GridCarry, Dream]:
-        """Imagine one step; no frame is drawn unless it is asked for."""
-        carry = self._begin(carry) if isinstance(carry, Glimpses) else carry
-        maps, done = self.sites.arrange(carry.vector), self.action_space.encode(action)
+        self, carry: GridCarry | History, action: Tensor, generator: Generator | None = None
+    ) -> tuple[GridCarry, Outcome]:
+        carry = self._prefill(carry) if isinstance(carry, History) else carry
+        maps, done = self.layout.arrange(carry.vector), self.action_space.encode(action)
         feature, sequence = self.dynamics.step(maps, done, carry.sequence)
-        expected = self.dynamics.reward(feature)
-        reward = expected.sample(generator) if self.config.draws_reward else expected.mean
-        carry = GridCarry(sequence, self._draw(feature, generator))
-        view = self.view(carry)
-        return carry, Dream(view.describe, reward, torch.zeros_like(reward), view.decode)
+        head = self.dynamics.reward(feature)
+        reward = head.sample(generator) if self.config.samples_reward else head.mean
+        carry = GridCarry(sequence, self._sample(feature, generator))
+        return carry, Outcome(reward, torch.zeros_like(reward))
 
-    def view(self, carry: GridCarry | Glimpses) -> TokenView:
-        """The codes in front, as a map, and the newest frame as they hold it."""
+    def view(self, carry: GridCarry | History) -> View:
+        """The feature is the map of the current tokens, the frame the newest of the stack."""
 
         def vector() -> Float[Tensor, "B K D"]:
-            return carry.vector if isinstance(carry, GridCarry) else self._look_at(carry)
+            return carry.vector if isinstance(carry, GridCarry) else self._encode_latest(carry)
 
-        return TokenView(lambda: self.sites.arrange(vector()), lambda: self._decode(vector()))
+        return View(lambda: self.layout.arrange(vector()), lambda: self._decode(vector()))
 
     @torch.no_grad()
-    def _look_at(self, seen: Glimpses) -> Float[Tensor, "B K D"]:
-        return self._look(stack(seen.frame, seen.opens, self.config.frames)[:, -1])
+    def _encode_latest(self, history: History) -> Float[Tensor, "B K D"]:
+        stacks = stack_frames(history.observation, history.starts, self.config.frames)
+        return self._encode(stacks[:, -1])
 
     @torch.no_grad()
     def _decode(self, vector: Float[Tensor, "*rest K D"]) -> Float[Tensor, "*rest C H W"]:
-        """The newest frame."""
+        """The newest frame of the decoded stack."""
         frames: Tensor = self.tokenizer.decode_vectors(vector)
         return frames[..., -self.channels :, :, :]
 
     @torch.no_grad()
-    def recode(self, segment: Segment) -> Recoded:
-        """Each frame through its codes, or through shades of its numbers."""
-        frames, tokenizer = stacked(segment, self.config.frames)[0], self.tokenizer
-        if not hasattr(tokenizer, "vocabulary"):
-            vector = self._look(frames)
-            return shade(vector, self._decode(vector), tokenizer.grid)
+    def reconstruct(self, segment: Segment) -> Reconstruction:
+        """Continuous latents are shown as shades of grey instead of tokens."""
+        frames, tokenizer = stack_segment(segment, self.config.frames)[0], self.tokenizer
+        if not isinstance(tokenizer, Tokenizer):
+            vector = self._encode(frames)
+            return to_shades(vector, self._decode(vector), tokenizer.grid)
         codes = tokenizer.encode(frames)
-        frame = self._decode(codes.vector)
-        return Recoded(codes.index, frame, tokenizer.vocabulary, tokenizer.grid)
+        return Reconstruction(
+            codes.index, self._decode(codes.vector), tokenizer.vocabulary, tokenizer.grid
+        )
 
     @torch.no_grad()
-    def seen(self, segment: Segment) -> Float[Tensor, "B T C H W"]:
-        """The frames as codes hold them, which is how a dream shows them too."""
-        return self._decode(self._look(stacked(segment, self.config.frames)[0]))
+    def policy_frames(self, segment: Segment) -> Float[Tensor, "B T C H W"]:
+        return self._decode(self._encode(stack_segment(segment, self.config.frames)[0]))
+
+
+def check_tokenizer(tokenizer: Any, prior: ConfigOf[Any]) -> None:
+    """Raise unless the tokenizer works on a grid and the prior predicts its kind of latents."""
+    if not isinstance(tokenizer, MapTokenizer):
+        name = type(tokenizer).__name__
+        raise UserError(
+            f"world.tokenizer={name} has no grid of vectors: take bernoulli_vq or gaussian"
+        )
+    if isinstance(tokenizer, Tokenizer) == isinstance(prior, GaussianPrior.Config):
+        raise UserError("world.prior=gaussian goes with world.tokenizer=gaussian, and no other")
+
+
+def prior_dimensions(tokenizer: MapTokenizer) -> dict[str, int]:
+    """The build arguments of a prior over tokens, or over continuous latents."""
+    if isinstance(tokenizer, Tokenizer):
+        return {"tokens": tokenizer.tokens, "vocabulary": tokenizer.vocabulary}
+    return {"tokens": tokenizer.tokens, "code_width": tokenizer.width}
+
+
+@contextmanager
+def mode(module: nn.Module, *, training: bool) -> Iterator[None]:
+    before = module.training
+    module.train(training)
+    try:
+        yield
+    finally:
+        module.train(before)
+
+
+def to_shades(
+    vector: Float[Tensor, "B T K D"], frame: Float[Tensor, "B T C H W"], grid: tuple[int, int]
+) -> Reconstruction:
+    """The numbers of each grid cell as shades of grey, side by side."""
+    share = (vector / (2 * SHADE_RANGE) + 0.5).clamp(0, 1)
+    index = rearrange((share * (SHADES - 1)).round().long(), "b t k d -> b t (k d)")
+    height, width = grid
+    return Reconstruction(index, frame, SHADES, (height, width * vector.shape[-1]), shades=True)

@@ -1,8 +1,9 @@
-"""A world of frames written as tokens, each foreseen from all before it (IRIS, section 2.2).
+"""A world of frames as token sequences, predicted token by token (IRIS, section 2.2).
 
 A step is a block of the sequence: the tokens of its frame, then its action.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -16,27 +17,28 @@ from tokenworlds.core.protocols import Head, SequenceModel, Tokenizer
 from tokenworlds.core.types import (
     ActionSpace,
     Carry,
-    Dream,
     FrameShape,
     Losses,
-    Part,
-    Recoded,
+    Outcome,
+    Reconstruction,
     Segment,
+    Trainable,
+    View,
     masked_mean,
-    once,
     to_frames,
 )
+from tokenworlds.heads.outcomes import outcome_losses
 from tokenworlds.heads.reward import SignReward
 from tokenworlds.heads.termination import ReadoutTermination
-from tokenworlds.worlds.glimpses import Glimpses, openings
-from tokenworlds.worlds.tokens import Dynamics, TokenView
+from tokenworlds.worlds.history import History, starts
+from tokenworlds.worlds.tokens import TokenDynamics
 
 
 @dataclass(frozen=True, slots=True)
 class IrisCarry:
-    """Where a dream stands: the tokens in front of it, and those of them that are yet to be read.
+    """The tokens of the current frame, and those that the sequence model has not read yet.
 
-    See the sequence model's carry for what becomes of one that was stepped.
+    See the sequence model's carry for when an older one stays valid.
     """
 
     sequence: Carry
@@ -45,20 +47,21 @@ class IrisCarry:
 
 
 class Iris(nn.Module, Component):
-    """A tokenizer that learns by itself, and a sequence model of its tokens."""
+    """A tokenizer with its own losses, and a sequence model of its tokens."""
 
-    coder, codes_look_back = "tokenizer", 0
+    frames = 1
+    tokenizer_learner, token_context = "tokenizer", 0
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Iris"]):
-        """Choices. `context` is how many steps before a frame a dream knows of; `draws_reward`
-        takes a reward at random, as it is likely, and not the expected one."""
+        """`context` is the number of steps that a dream knows before its first frame.
+        `samples_reward` samples the reward instead of using its mean."""
 
         tokenizer: ConfigOf[Tokenizer]
         sequence: ConfigOf[SequenceModel[Any]]
         reward: ConfigOf[Head] = field(default_factory=SignReward.Config)
         termination: ConfigOf[Head] = field(default_factory=ReadoutTermination.Config)
-        draws_reward: bool = True
+        samples_reward: bool = True
         context: int = 0
 
     def __init__(
@@ -69,58 +72,65 @@ class Iris(nn.Module, Component):
         self.action_space = action_space
         self.tokenizer = config.tokenizer.build(frame_shape=frame_shape)
         self.tokens = self.tokenizer.tokens
-        self.dynamics = Dynamics(
+        self.dynamics = TokenDynamics(
             sequence=config.sequence,
             reward=config.reward,
             termination=config.termination,
-            draws_reward=config.draws_reward,
+            samples_reward=config.samples_reward,
             tokens=self.tokens,
             vocabulary=self.tokenizer.vocabulary,
             actions=action_space.size,
         )
         self.feature_shape: tuple[int, ...] = (self.dynamics.sequence.width,)
-        self.dynamics.insist_on_context(config.context, self.tokens + 1)
+        self.dynamics.check_context(config.context, self.tokens + 1)
 
-    def parts(self) -> dict[str, Part]:
-        """The tokenizer learns to draw, all else to foresee what it writes."""
+    def trainables(self) -> dict[str, Trainable]:
         return {
-            "tokenizer": Part(cast(nn.Module, self.tokenizer), once(self.tokenizer_losses)),
-            "world": Part(self.dynamics, once(self.losses)),
+            "tokenizer": Trainable(cast(nn.Module, self.tokenizer), self.tokenizer_losses),
+            "world": Trainable(self.dynamics, self.losses),
         }
 
+    def compile_with(self, compile_function: Callable[..., Any]) -> None:
+        vars(self).update(
+            losses=compile_function(self.losses),
+            tokenizer_losses=compile_function(self.tokenizer_losses),
+            step=compile_function(self.step),
+        )
+
     def tokenizer_losses(self, segment: Segment) -> Losses:
-        """Of single frames."""
         frames = to_frames(segment.frame)
         return self.tokenizer.losses(frames, self.tokenizer.encode(frames), segment.mask)
 
     def losses(self, segment: Segment) -> Losses:
-        """Tokens, rewards and endings, as the sequence before each foresees them."""
-        index, opens = self._codes(segment), openings(segment)
+        """Prediction of each token, reward and termination from the sequence before it."""
+        index, opens = self._tokens(segment.frame, segment.tokens), starts(segment)
         action = self.action_space.encode(segment.action)
         hidden = self.dynamics.read(self._blocks(index, action), opens)
-        foresight = self._foresight(hidden, index, opens, segment.mask)
-        return foresight | self.dynamics.outcomes(hidden[:, :, -1], segment)
+        outcomes = outcome_losses(
+            self.dynamics.reward, self.dynamics.termination, hidden[:, :, -1], segment
+        )
+        return self._token_losses(hidden, index, opens, segment.mask) | outcomes
 
-    def _foresight(
+    def _token_losses(
         self,
         hidden: Float[Tensor, "B T n D"],
         index: Int[Tensor, "B T K"],
-        opens: Bool[Tensor, "B T"],
+        starts: Bool[Tensor, "B T"],
         mask: Bool[Tensor, "B T"],
     ) -> Losses:
-        """Mean over the tokens of a frame; a frame that opens a history hides its first one.
+        """The mean over a frame's tokens. At a start, nothing predicts the first token.
 
-        A frame counts by the share of its tokens that are foreseen, so that all tokens count alike.
+        The mask weighs a frame by its share of predicted tokens, so that all tokens count alike.
         """
-        # Before the first token of a frame stands the action of the step before.
+        # The action of the previous step precedes the first token of a frame.
         before = rearrange(hidden.roll(1, dims=1)[:, :, -1], "b t d -> b t 1 d")
         source = torch.cat([before, hidden[:, :, : self.tokens - 1]], dim=2)
-        loss, hit = self.dynamics.surprise(source, index)
-        foreseen = torch.ones_like(loss)
-        foreseen[:, :, 0] = (~opens).to(loss.dtype)
-        count = foreseen.sum(-1)
-        term = (loss * foreseen).sum(-1) / count.clamp_min(1)
-        accuracy = masked_mean(hit.float(), foreseen * mask.unsqueeze(-1))
+        loss, hit = self.dynamics.token_nll(source, index)
+        predicted = torch.ones_like(loss)
+        predicted[:, :, 0] = (~starts).to(loss.dtype)
+        count = predicted.sum(-1)
+        term = (loss * predicted).sum(-1) / count.clamp_min(1)
+        accuracy = masked_mean(hit.float(), predicted * mask.unsqueeze(-1))
         weight = mask * count / self.tokens
         return Losses({"tokens": term}, {"tokens": weight}, {"token_accuracy": accuracy})
 
@@ -128,20 +138,20 @@ class Iris(nn.Module, Component):
     def _encode(self, frame: UInt8[Tensor, "*rest H W C"]) -> Int[Tensor, "*rest K"]:
         return self.tokenizer.encode(to_frames(frame)).index
 
-    def codes_of(self, segment: Segment, wanted: Bool[Tensor, "B T"]) -> Int[Tensor, "n K"]:
-        """The tokens of some frames."""
+    def tokens_of(self, segment: Segment, wanted: Bool[Tensor, "B T"]) -> Int[Tensor, "n K"]:
         return self._encode(segment.frame[wanted])
 
-    def _codes(self, seen: Segment | Glimpses) -> Int[Tensor, "B T K"]:
-        """The tokens of all frames, written now unless they are known."""
-        return self._encode(seen.frame) if seen.codes is None else seen.codes
+    def _tokens(
+        self, frame: UInt8[Tensor, "B T H W C"], cached: Int[Tensor, "B T K"] | None
+    ) -> Int[Tensor, "B T K"]:
+        return self._encode(frame) if cached is None else cached
 
     def _blocks(
         self, index: Int[Tensor, "B T K"], action: Float[Tensor, "B T A"]
     ) -> Float[Tensor, "B T n D"]:
-        """The tokens of each frame and its action, as the sequence model reads them."""
-        doing = rearrange(self.dynamics.action(action), "b t d -> b t 1 d")
-        return torch.cat([self.dynamics.token(index), doing], dim=2)
+        """The embedded tokens and action of each step."""
+        actions = rearrange(self.dynamics.action(action), "b t d -> b t 1 d")
+        return torch.cat([self.dynamics.token(index), actions], dim=2)
 
     @torch.no_grad()
     def observe(
@@ -149,80 +159,71 @@ class Iris(nn.Module, Component):
         frame: UInt8[Tensor, "B H W C"],
         action: Tensor,
         reset: Bool[Tensor, " B"],
-        carry: Glimpses | None,
+        carry: History | None,
         generator: Generator | None = None,
-    ) -> Glimpses:
-        """Look at the frame; nothing is made of it until asked for."""
-        carry = carry or Glimpses.blank(frame, self.config.context + 1, self.action_space)
+    ) -> History:
+        """Keep the frame; a feature or a dream encodes it on request."""
+        carry = carry or History.blank(frame, self.config.context + 1, self.action_space)
         return carry.push(frame, self.action_space.encode(action), reset)
 
     @torch.no_grad()
     def start(self, segment: Segment, steps: int) -> IrisCarry:
-        """The last frame of each row, with `context` steps before it as its history.
+        history = History.of_segment(segment, self.config.context + 1, self.action_space)
+        return self._prefill(history, self.tokens + steps * (self.tokens + 1))
 
-        Where the positions do not suffice for the dream, see `step`.
-        """
-        seen = Glimpses.of(segment, self.config.context + 1, self.action_space)
-        return self._begin(seen, self.tokens + steps * (self.tokens + 1))
-
-    def _begin(self, seen: Glimpses, coming: int | None) -> IrisCarry:
-        """A dream of so many tokens, or of any number, from the last of some frames."""
-        index = self._codes(seen)
-        past = self._blocks(index[:, :-1], seen.action[:, :-1])
-        sequence = self.dynamics.remember(past, seen.opens, coming)
+    def _prefill(self, history: History, room: int | None) -> IrisCarry:
+        index = self._tokens(history.observation, history.tokens)
+        past = self._blocks(index[:, :-1], history.action[:, :-1])
+        sequence = self.dynamics.prefill(past, history.starts, room)
         return IrisCarry(sequence, index[:, -1], index[:, -1])
 
     @torch.no_grad()
     def step(
-        self, carry: IrisCarry | Glimpses, action: Tensor, generator: Generator | None = None
-    ) -> tuple[IrisCarry, Dream]:
+        self, carry: IrisCarry | History, action: Tensor, generator: Generator | None = None
+    ) -> tuple[IrisCarry, Outcome]:
         """Imagine one step, token by token.
 
-        Where positions run out, or the steps announced, the past but for the last frame is dropped.
+        When positions run out, history is cleared except for the current frame.
         """
-        carry = self._make_room(self._settle(carry))
-        doing = self.dynamics.action(self.action_space.encode(action))
-        x = torch.cat([self.dynamics.token(carry.pending), doing[:, None]], dim=1)
-        dreamt = self.dynamics.unroll(x, carry.sequence, generator)
-        carry = IrisCarry(dreamt.sequence, dreamt.index[:, -1:], dreamt.index)
-        view = self.view(carry)
-        return carry, Dream(view.describe, dreamt.reward, dreamt.terminated, view.decode)
+        carry = self._make_room(self._to_carry(carry))
+        actions = self.dynamics.action(self.action_space.encode(action))
+        x = torch.cat([self.dynamics.token(carry.pending), actions[:, None]], dim=1)
+        unrolled = self.dynamics.unroll(x, carry.sequence, generator)
+        carry = IrisCarry(unrolled.sequence, unrolled.index[:, -1:], unrolled.index)
+        return carry, unrolled.outcome
 
-    def _settle(self, carry: IrisCarry | Glimpses) -> IrisCarry:
-        return self._begin(carry, None) if isinstance(carry, Glimpses) else carry
+    def _to_carry(self, carry: IrisCarry | History) -> IrisCarry:
+        return self._prefill(carry, None) if isinstance(carry, History) else carry
 
     def _make_room(self, carry: IrisCarry) -> IrisCarry:
-        """For one step, and for the last token of its frame should a feature be asked for."""
+        """Room for one step, and for the last token of its frame in case a feature is read."""
         tokens = carry.pending.shape[1] + 1 + self.tokens
         if self.dynamics.has_room(carry.sequence, tokens):
             return carry
         sequence = self.dynamics.sequence.initial(len(carry.index))
         return IrisCarry(sequence, carry.index, carry.index)
 
-    def view(self, carry: IrisCarry | Glimpses) -> TokenView:
-        """What the tokens stand for, and the hidden state at the last of them."""
-        return TokenView(lambda: self._describe(carry), lambda: self._draw(carry))
+    def view(self, carry: IrisCarry | History) -> View:
+        """The feature is the hidden state at the frame's last token."""
+        return View(lambda: self._feature(carry), lambda: self._decode(carry))
 
     @torch.no_grad()
-    def _describe(self, carry: IrisCarry | Glimpses) -> Float[Tensor, "B D"]:
-        carry = self._settle(carry)
+    def _feature(self, carry: IrisCarry | History) -> Float[Tensor, "B D"]:
+        carry = self._to_carry(carry)
         hidden, _ = self.dynamics.extend(self.dynamics.token(carry.pending), carry.sequence)
         return hidden[:, -1]
 
     @torch.no_grad()
-    def _draw(self, carry: IrisCarry | Glimpses) -> Float[Tensor, "B C H W"]:
-        if isinstance(carry, Glimpses):
-            return self.tokenizer.decode(self.tokenizer.encode(carry.look()))
+    def _decode(self, carry: IrisCarry | History) -> Float[Tensor, "B C H W"]:
+        if isinstance(carry, History):
+            return self.tokenizer.decode(self.tokenizer.encode(carry.frame))
         return self.tokenizer.decode(self.tokenizer.look_up(carry.index))
 
     @torch.no_grad()
-    def recode(self, segment: Segment) -> Recoded:
-        """The segment through tokens and back."""
-        index = self._codes(segment)
-        drawn = self.tokenizer.decode(self.tokenizer.look_up(index))
-        grid: tuple[int, int] | None = getattr(self.tokenizer, "grid", None)
-        return Recoded(index, drawn, self.tokenizer.vocabulary, grid)
+    def reconstruct(self, segment: Segment) -> Reconstruction:
+        index = self._tokens(segment.frame, segment.tokens)
+        decoded = self.tokenizer.decode(self.tokenizer.look_up(index))
+        return Reconstruction(index, decoded, self.tokenizer.vocabulary, self.tokenizer.grid)
 
-    def seen(self, segment: Segment) -> Float[Tensor, "B T C H W"]:
-        """What the tokens stand for, as in a dream."""
-        return self.recode(segment).frame
+    def policy_frames(self, segment: Segment) -> Float[Tensor, "B T C H W"]:
+        return self.reconstruct(segment).frame

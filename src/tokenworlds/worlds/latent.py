@@ -1,6 +1,6 @@
-"""A world with one vector of history per step (STEP-VQ, figure 6; DRAMA; STORM).
+"""A latent world: one vector of history per step (STEP-VQ, figure 6; DRAMA; STORM).
 
-h_t summarises codes and actions before t and predicts the codes of t; behaviours read both.
+h_t summarises the tokens and actions before t and predicts the tokens of t. Behaviours read both.
 """
 
 from collections.abc import Callable
@@ -11,80 +11,62 @@ import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Generator, Tensor, nn
 
-from tokenworlds.core.coded import Coded
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
-from tokenworlds.core.protocols import Prior, SequenceModel, StateMixer, Tokenizer
+from tokenworlds.core.features import TokenFeature
+from tokenworlds.core.protocols import Head, Prior, SequenceModel, StateMixer, Tokenizer
 from tokenworlds.core.trees import map_tensors, where_rows
 from tokenworlds.core.types import (
     ActionSpace,
     Carry,
-    Codes,
-    Dream,
     FrameShape,
     Losses,
-    Part,
-    Recoded,
+    Outcome,
+    Reconstruction,
     Segment,
-    once,
+    Trainable,
+    View,
     to_frames,
 )
+from tokenworlds.heads.outcomes import outcome_losses
 from tokenworlds.heads.reward import MLPReward
 from tokenworlds.heads.termination import MLPTermination
 from tokenworlds.mixers.projection import Projection
-from tokenworlds.worlds.outcomes import outcome_losses
-from tokenworlds.worlds.recent import Recent
+from tokenworlds.worlds.history import History
 
 
 @dataclass(frozen=True, slots=True)
 class LatentCarry:
-    """Where the world stands: history, the codes in front of it, and what was seen of late.
+    """The sequence model's carry, its output h, the tokens of the current frame, recent steps.
 
-    `shown` are the codes that a behaviour is to read instead, if it acts on predictions.
+    `policy_index` are the tokens that the behaviour reads instead, if it acts on predictions.
     """
 
     sequence: Carry
-    history: Float[Tensor, "B D"]
+    hidden: Float[Tensor, "B D"]
     index: Int[Tensor, "B K"]
-    first: Bool[Tensor, " B"]
-    recent: Recent | None
-    shown: Int[Tensor, "B K"] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LatentView:
-    """Codes and history; one vector of both, or a frame, on request."""
-
-    coded: Coded
-    decode: Callable[[], Float[Tensor, "B C H W"]]
-
-    @property
-    def feature(self) -> Float[Tensor, "B D"]:
-        """Codes as one-hots, beside the history."""
-        return self.coded.dense()
-
-    @property
-    def frame(self) -> Float[Tensor, "B C H W"]:
-        """The frame that the codes stand for."""
-        return self.decode()
+    recent: History | None
+    policy_index: Int[Tensor, "B K"] | None = None
 
 
 class Latent(nn.Module, Component):
-    """Tokenizer, sequence model, prior and two heads."""
+    """Tokenizer, state mixer, sequence model, prior and two heads, trained together."""
+
+    frames = 1
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Latent"]):
-        """Choices. `memory` is how many real steps are looked back on when acting (0: all of the
-        episode, carried along). `acts_on="prediction"` is the habit of DRAMA's and STORM's code,
-        which act on the codes foreseen for the frame in front of them. `detach` keeps dynamics
-        losses out of the tokenizer."""
+        """`memory` is the number of real steps that the agent reads when it acts (0: the whole
+        episode, recurrently). `acts_on="prediction"` acts on the tokens predicted for the current
+        frame, as the code of DRAMA and STORM does. `detach` stops gradients of the dynamics losses
+        before the tokenizer."""
 
         tokenizer: ConfigOf[Tokenizer]
         sequence: ConfigOf[SequenceModel[Any]]
         prior: ConfigOf[Prior]
         mixer: ConfigOf[StateMixer] = field(default_factory=Projection.Config)
-        reward: MLPReward.Config = field(default_factory=MLPReward.Config)
-        termination: MLPTermination.Config = field(default_factory=MLPTermination.Config)
+        reward: ConfigOf[Head] = field(default_factory=MLPReward.Config)
+        termination: ConfigOf[Head] = field(default_factory=MLPTermination.Config)
         memory: int = 16
         acts_on: Literal["encoding", "prediction"] = "encoding"
         detach: bool = False
@@ -107,30 +89,28 @@ class Latent(nn.Module, Component):
         self.termination = config.termination.build(width=width)
         self.feature_shape: tuple[int, ...] = (sizes["tokens"] * sizes["vocabulary"] + width,)
 
-    def parts(self) -> dict[str, Part]:
-        """All of it learns together."""
-        return {"world": Part(self, once(self.losses))}
+    def trainables(self) -> dict[str, Trainable]:
+        return {"world": Trainable(self, self.losses)}
+
+    def compile_with(self, compile_function: Callable[..., Any]) -> None:
+        vars(self).update(losses=compile_function(self.losses), step=compile_function(self.step))
 
     def losses(self, segment: Segment) -> Losses:
-        """Everything at once: codes that stand for frames, and a history that foresees them."""
+        """Reconstruction, prediction of the next tokens, reward and termination."""
         frames = to_frames(segment.frame)
         codes = self.tokenizer.encode(frames)
-        history = self._read(codes, segment)
-        foreseen = map_tensors(lambda part: part[:, 1:], codes)
+        sample = codes.sample.detach() if self.config.detach else codes.sample
+        x = self.mixer(sample, self.action_space.encode(segment.action))
+        blank = self.sequence.initial(*segment.first.shape)
+        # hidden[:, t] is h_{t+1}: it has read the tokens and the action of step t.
+        hidden, _ = self.sequence.scan(x, segment.first, blank)
+        next_codes = map_tensors(lambda part: part[:, 1:], codes)
         same_episode = segment.mask[:, 1:] & ~segment.first[:, 1:]
         return (
             self.tokenizer.losses(frames, codes, segment.mask)
-            | self.prior.losses(history[:, :-1], foreseen, same_episode)
-            | outcome_losses(self.reward, self.termination, history, segment)
+            | self.prior.losses(hidden[:, :-1], next_codes, same_episode)
+            | outcome_losses(self.reward, self.termination, hidden, segment)
         )
-
-    def _read(self, codes: Codes, segment: Segment) -> Float[Tensor, "B T D"]:
-        """h_{t+1} for each step t of the segment: what is known after acting."""
-        sample = codes.sample.detach() if self.config.detach else codes.sample
-        x = self.mixer(sample, self.action_space.encode(segment.action))
-        batch, steps = segment.first.shape
-        history, _ = self.sequence.scan(x, segment.first, self.sequence.initial(batch, steps))
-        return history
 
     @torch.no_grad()
     def observe(
@@ -141,92 +121,84 @@ class Latent(nn.Module, Component):
         carry: LatentCarry | None,
         generator: Generator | None = None,
     ) -> LatentCarry:
-        """Move on by the last codes and the action, then look at the frame."""
-        carry = self._remember(carry or self._blank(len(frame)), self.action_space.encode(action))
-        carry = self._forget(carry, reset)
-        index, shown = self.tokenizer.encode(to_frames(frame)).index, None
+        index = self.tokenizer.encode(to_frames(frame)).index
+        carry = carry or self._blank(index)
+        done = self.action_space.encode(action)
+        carry = self._advance(carry, done) if carry.recent is None else self._reread(carry, done)
+        carry = self._clear(carry, reset)
+        recent = carry.recent and carry.recent.push(index, done, reset)
+        policy_index = None
         if self.config.acts_on == "prediction":
-            foreseen = self.prior.sample(carry.history, generator)
-            shown = torch.where(reset.unsqueeze(-1), index, foreseen)
-        return replace(carry, index=index, shown=shown, first=reset)
+            predicted = self.prior.sample(carry.hidden, generator)
+            policy_index = torch.where(reset.unsqueeze(-1), index, predicted)
+        return replace(carry, index=index, recent=recent, policy_index=policy_index)
 
-    def _remember(self, carry: LatentCarry, action: Float[Tensor, "B A"]) -> LatentCarry:
-        """h_t: by one recurrent step, or by reading the recent steps anew."""
-        if carry.recent is None:
-            return self._advance(carry, action)
-        recent = carry.recent.push(carry.index, action, carry.first)
-        x = self.mixer.look_up(recent.index, recent.action)
+    def _reread(self, carry: LatentCarry, action: Float[Tensor, "B A"]) -> LatentCarry:
+        """Compute h from the recent steps alone."""
+        assert carry.recent is not None
+        recent = carry.recent
+        actions = torch.cat([recent.action[:, :-1], action[:, None]], dim=1)
+        x = self.mixer.look_up(recent.observation, actions)
         blank = self.sequence.initial(len(action), self.config.memory)
-        history, sequence = self.sequence.scan(x, recent.first, blank)
-        return replace(carry, sequence=sequence, history=history[:, -1], recent=recent)
+        hidden, sequence = self.sequence.scan(x, recent.first, blank)
+        return replace(carry, sequence=sequence, hidden=hidden[:, -1])
 
     def _advance(self, carry: LatentCarry, action: Float[Tensor, "B A"]) -> LatentCarry:
         x = self.mixer.look_up(carry.index, action)
-        history, sequence = self.sequence.step(x, carry.sequence)
-        return replace(carry, sequence=sequence, history=history)
+        hidden, sequence = self.sequence.step(x, carry.sequence)
+        return replace(carry, sequence=sequence, hidden=hidden)
 
-    def _forget(self, carry: LatentCarry, reset: Bool[Tensor, " B"]) -> LatentCarry:
-        """No history where an episode begins."""
+    def _clear(self, carry: LatentCarry, reset: Bool[Tensor, " B"]) -> LatentCarry:
+        """Clear history where an episode starts."""
         blank = self.sequence.initial(len(reset), self.config.memory or None)
         sequence = where_rows(reset, blank, carry.sequence)
-        history = carry.history.masked_fill(reset.unsqueeze(-1), 0.0)
-        return replace(carry, sequence=sequence, history=history)
+        hidden = carry.hidden.masked_fill(reset.unsqueeze(-1), 0.0)
+        return replace(carry, sequence=sequence, hidden=hidden)
 
-    def _blank(self, batch: int) -> LatentCarry:
-        device = next(self.parameters()).device
-        tokens, memory = self.tokenizer.tokens, self.config.memory
+    def _blank(self, index: Int[Tensor, "B K"]) -> LatentCarry:
+        memory, batch = self.config.memory, len(index)
         return LatentCarry(
             sequence=self.sequence.initial(batch, memory or None),
-            history=torch.zeros(batch, self.sequence.width, device=device),
-            index=torch.zeros(batch, tokens, dtype=torch.long, device=device),
-            first=torch.ones(batch, dtype=torch.bool, device=device),
-            recent=Recent.blank(batch, memory, tokens, self.action_space.size, device)
-            if memory
-            else None,
+            hidden=torch.zeros(batch, self.sequence.width, device=index.device),
+            index=torch.zeros_like(index),
+            recent=History.blank(index, memory, self.action_space) if memory else None,
         )
 
     @torch.no_grad()
     def start(self, segment: Segment, steps: int) -> LatentCarry:
-        """The last frame of each row with the steps before it as its history."""
         index = self.tokenizer.encode(to_frames(segment.frame)).index
         batch, length = segment.first.shape
         sequence = self.sequence.initial(batch, length - 1 + steps)
-        history = torch.zeros(batch, self.sequence.width, device=index.device)
+        hidden = torch.zeros(batch, self.sequence.width, device=index.device)
         if length > 1:
             action = self.action_space.encode(segment.action[:, :-1])
             x = self.mixer.look_up(index[:, :-1], action)
-            read, read_carry = self.sequence.scan(x, segment.first[:, :-1], sequence)
-            opens = segment.first[:, -1]
-            sequence = where_rows(opens, sequence, read_carry)
-            history = read[:, -1].masked_fill(opens.unsqueeze(-1), 0.0)
-        return LatentCarry(sequence, history, index[:, -1], segment.first[:, -1], None)
+            outputs, scanned = self.sequence.scan(x, segment.first[:, :-1], sequence)
+            starts = segment.first[:, -1]
+            sequence = where_rows(starts, sequence, scanned)
+            hidden = outputs[:, -1].masked_fill(starts.unsqueeze(-1), 0.0)
+        return LatentCarry(sequence, hidden, index[:, -1], None)
 
     @torch.no_grad()
     def step(
         self, carry: LatentCarry, action: Tensor, generator: Generator | None = None
-    ) -> tuple[LatentCarry, Dream]:
-        """Imagine what comes of an action; nothing is decoded unless asked for."""
+    ) -> tuple[LatentCarry, Outcome]:
         carry = self._advance(carry, self.action_space.encode(action))
-        index = self.prior.sample(carry.history, generator)
-        carry = replace(carry, index=index, shown=None, first=torch.zeros_like(carry.first))
-        view = self.view(carry)
-        reward, terminated = self.reward(carry.history).mean, self.termination(carry.history).mean
-        return carry, Dream(view.coded.dense, reward, terminated, view.decode, view.coded)
+        index = self.prior.sample(carry.hidden, generator)
+        carry = replace(carry, index=index, policy_index=None)
+        reward, terminated = self.reward(carry.hidden).mean, self.termination(carry.hidden).mean
+        return carry, Outcome(reward, terminated)
 
-    def view(self, carry: LatentCarry) -> LatentView:
-        """The codes and the history."""
-        index = carry.index if carry.shown is None else carry.shown
-        coded = Coded(index, carry.history, self.tokenizer.vocabulary)
-        return LatentView(coded, lambda: self.tokenizer.decode(self.tokenizer.look_up(index)))
+    def view(self, carry: LatentCarry) -> View:
+        index = carry.index if carry.policy_index is None else carry.policy_index
+        feature = TokenFeature(index, carry.hidden, self.tokenizer.vocabulary)
+        return View(lambda: feature, lambda: self.tokenizer.decode(self.tokenizer.look_up(index)))
 
     @torch.no_grad()
-    def recode(self, segment: Segment) -> Recoded:
-        """The segment through codes and back."""
+    def reconstruct(self, segment: Segment) -> Reconstruction:
         index = self.tokenizer.encode(to_frames(segment.frame)).index
-        drawn = self.tokenizer.decode(self.tokenizer.look_up(index))
-        grid: tuple[int, int] | None = getattr(self.tokenizer, "grid", None)
-        return Recoded(index, drawn, self.tokenizer.vocabulary, grid)
+        decoded = self.tokenizer.decode(self.tokenizer.look_up(index))
+        return Reconstruction(index, decoded, self.tokenizer.vocabulary, self.tokenizer.grid)
 
-    def seen(self, segment: Segment) -> Float[Tensor, "B T C H W"]:
-        """What the codes hold, as in a dream."""
-        return self.recode(segment).frame
+    def policy_frames(self, segment: Segment) -> Float[Tensor, "B T C H W"]:
+        return self.reconstruct(segment).frame

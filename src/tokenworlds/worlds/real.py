@@ -1,4 +1,4 @@
-"""No model at all: a world for behaviours that learn from real steps alone."""
+"""No model: a world for behaviours that learn from real steps alone."""
 
 from dataclasses import dataclass
 from typing import NoReturn
@@ -7,26 +7,18 @@ from jaxtyping import Bool, Float, UInt8
 from torch import Generator, Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
-from tokenworlds.core.errors import Dreamless, UserError
-from tokenworlds.core.types import ActionSpace, FrameShape, Part, Segment, to_frames
-from tokenworlds.worlds.stacking import FrameStack, stacked
+from tokenworlds.core.errors import NoModel, UserError
+from tokenworlds.core.types import ActionSpace, FrameShape, Segment, Trainable, View, to_frames
+from tokenworlds.worlds.history import History, stack_frames, stack_segment
 
-
-@dataclass(frozen=True, slots=True)
-class RealView:
-    """The newest frames as one, and the very newest."""
-
-    feature: Float[Tensor, "B C H W"]
-    frame: Float[Tensor, "B c H W"]
+NO_MODEL = "the world 'real' has no model to dream with: it takes behaviour.experience=real"
 
 
 class Real(nn.Module, Component):
-    """Shows the newest frames of an episode; nothing is learned, nothing can be dreamt."""
+    """Its feature is a stack of the latest frames. It learns nothing and cannot dream."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Real"]):
-        """Choices: how many `frames` are shown together."""
-
         frames: int = 4
 
     def __init__(
@@ -35,51 +27,43 @@ class Real(nn.Module, Component):
         super().__init__()
         if config.frames < 1:
             raise UserError(f"world.frames takes 1 or more, not {config.frames}")
-        self.config = config
+        self.frames = config.frames
+        self.action_space = action_space
         channels = config.frames * frame_shape.channels
         self.feature_shape: tuple[int, ...] = (channels, frame_shape.height, frame_shape.width)
 
-    def parts(self) -> dict[str, Part]:
-        """Nothing learns."""
+    def trainables(self) -> dict[str, Trainable]:
         return {}
 
-    def describe(self, segment: Segment) -> tuple[Float[Tensor, "B T C H W"], Bool[Tensor, "B T"]]:
-        """The feature of every step, and whether it is known to be the one that was seen."""
-        return stacked(segment, self.config.frames)
+    def features(self, segment: Segment) -> tuple[Float[Tensor, "B T C H W"], Bool[Tensor, "B T"]]:
+        """The frame stack of every step, and whether it is the one that the policy saw."""
+        return stack_segment(segment, self.frames)
 
-    def seen(self, segment: Segment) -> Float[Tensor, "B T C H W"]:
-        """The frames themselves."""
+    def policy_frames(self, segment: Segment) -> Float[Tensor, "B T C H W"]:
         return to_frames(segment.frame)
 
-    def recode(self, segment: Segment) -> None:
-        """There are no codes to show."""
+    def reconstruct(self, segment: Segment) -> None:
+        """There are no tokens."""
 
     def observe(
         self,
         frame: UInt8[Tensor, "B H W C"],
         action: Tensor,
         reset: Bool[Tensor, " B"],
-        carry: FrameStack | None,
+        carry: History | None,
         generator: Generator | None = None,
-    ) -> FrameStack:
-        """Look at the frame."""
-        if carry is None:
-            return FrameStack.of(frame, self.config.frames)
-        return carry.push(frame, reset)
+    ) -> History:
+        carry = carry or History.blank(frame, self.frames, self.action_space)
+        return carry.push(frame, self.action_space.encode(action), reset)
 
-    def view(self, carry: FrameStack) -> RealView:
-        """All frames in the stack, and its last."""
-        return RealView(carry.channels(), to_frames(carry.frame[:, -1]))
+    def view(self, carry: History) -> View:
+        def stack() -> Float[Tensor, "B C H W"]:
+            return stack_frames(carry.observation, carry.starts, self.frames)[:, -1]
+
+        return View(stack, lambda: carry.frame)
 
     def start(self, segment: Segment, steps: int) -> NoReturn:
-        """Raises: there is no model to dream with."""
-        raise Dreamless(REFUSAL)
+        raise NoModel(NO_MODEL)
 
-    def step(
-        self, carry: FrameStack, action: Tensor, generator: Generator | None = None
-    ) -> NoReturn:
-        """Raises: there is no model to dream with."""
-        raise Dreamless(REFUSAL)
-
-
-REFUSAL = "the world 'real' has no model to dream with: only behaviour.experience=real learns in it"
+    def step(self, carry: History, action: Tensor, generator: Generator | None = None) -> NoReturn:
+        raise NoModel(NO_MODEL)

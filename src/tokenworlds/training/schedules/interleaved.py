@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from tokenworlds.core.clocks import Ratio
 from tokenworlds.core.config import Component, ConfigOf
@@ -11,6 +12,8 @@ from tokenworlds.training.schedules.rounds import round_up
 
 class Interleaved(Component):
     """`warm_up` random steps without updates, then steps and updates in a fixed ratio."""
+
+    prefill_key: ClassVar[str] = "schedule.warm_up"
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Interleaved"]):

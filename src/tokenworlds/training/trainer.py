@@ -1,4 +1,4 @@
-"""A run taken apart: everything that must exist for it, built from its description."""
+"""The parts of a run: environments, replay, agent, learners and generators."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -11,9 +11,11 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from tokenworlds.agent import Agent
+from tokenworlds.agent import BEHAVIOUR, JOINT, Agent
+from tokenworlds.core.errors import unknown
 from tokenworlds.core.precision import computing
 from tokenworlds.core.progress import Phase, Progress
+from tokenworlds.core.protocols import CachesTokens, Compilable, KeepsLatents
 from tokenworlds.core.seeding import (
     global_states,
     insist_on_determinism,
@@ -30,31 +32,26 @@ from tokenworlds.runs.checkpoint import Checkpoint
 from tokenworlds.runs.recipe import Recipe
 from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training.collector import Collector
-from tokenworlds.training.compilation import OF_BEHAVIOURS, OF_WORLDS, Compiler
-from tokenworlds.training.learner import Context, Learner
-from tokenworlds.training.token_cache import Coding, KnownCodes
+from tokenworlds.training.compilation import Compiler
+from tokenworlds.training.learner import Learner, LossContext
+from tokenworlds.training.token_cache import LatentStore, TokenCache
 
-CODES = "codes"
-"""The set of a checkpoint that holds what is known of them."""
-OPTIMISER = "optimiser_"
-"""How the sets of a checkpoint begin that optimisers are restored from."""
+TOKENS, LATENTS, OPTIMISER = "tokens", "latents", "optimiser_"
+"""Names of checkpoint files; that of an optimiser is followed by its learner's name."""
 
 
 def progress_of(checkpoint: Checkpoint) -> Progress:
-    """How far a run was; the optimisers have counted their steps."""
+    """The progress of a checkpoint; optimisers count their own steps."""
     sets, state = checkpoint.tensors, checkpoint.state
     counts = [sets[name]["updates"] for name in sets if name.startswith(OPTIMISER)]
     return Progress(state["steps"], state["updates"], sum(int(count) for count in counts))
 
 
-class Job:
-    """Environments, replay, networks, learners and generators of one run.
-
-    What its user should know while it computes is said to `tell`.
-    """
+class Trainer:
+    """Collects steps and updates learners. `note` receives sentences for the user."""
 
     def __init__(
-        self, spec: RunSpec, folder: Path, tell: Callable[[str], None] = lambda text: None
+        self, spec: RunSpec, folder: Path, note: Callable[[str], None] = lambda text: None
     ) -> None:
         torch.set_num_threads(spec.threads)
         insist_on_determinism(spec.device)
@@ -63,75 +60,97 @@ class Job:
         self.progress = Progress()
         num_envs = spec.recipe.num_envs
         self.envs = VectorEnv(spec.env, num_envs=num_envs, seed=spec.seed)
-        facts = {"frame_shape": self.envs.frame_shape, "action_space": self.envs.action_space}
-        self.agent = Agent.build(spec.recipe, **facts, precision=spec.precision).to(spec.device)
-        self.replay = ReplayStore(folder / "replay", num_envs=num_envs, **facts)
+        shapes = {"frame_shape": self.envs.frame_shape, "action_space": self.envs.action_space}
+        self.agent = Agent.build(spec.recipe, **shapes, precision=spec.precision).to(spec.device)
+        self.replay = ReplayStore(folder / "replay", num_envs=num_envs, **shapes)
         self.generators = {
             name: torch_generator(spec.seed, name, device=spec.device) for name in ("act", "dream")
         }
         self.rng = numpy_generator(spec.seed, "replay")
-        self.collector = Collector(
-            self.envs, self.replay, self.agent, self.generators["act"], spec.recipe.collection
-        )
-        self._add_learners(spec.recipe, self._context(tell))
         world = self.agent.world
-        self.codes = KnownCodes(world, self.agent.device) if isinstance(world, Coding) else None
+        self.tokens = (
+            TokenCache(world, self.agent.device) if isinstance(world, CachesTokens) else None
+        )
+        self.latents = LatentStore(world, num_envs) if isinstance(world, KeepsLatents) else None
+        self.collector = Collector(
+            self.envs,
+            self.replay,
+            self.agent,
+            self.generators["act"],
+            spec.recipe.collection,
+            self.latents,
+        )
+        self._add_learners(spec.recipe, self._loss_context(note))
 
-    def _context(self, tell: Callable[[str], None]) -> Context:
-        """What a lesson is worked out in: the run's precision, and a compiler if one is wanted."""
+    def _loss_context(self, note: Callable[[str], None]) -> LossContext:
+        """Where losses are computed: in the run's precision, compiled if the run asks for it."""
         agent, precision = self.agent, self.spec.precision
         if not self.spec.compiled:
             return partial(computing, agent.device, precision)
-        compiler = Compiler(agent.device, tell)
-        compiler.compile_methods(agent.world, OF_WORLDS)
-        compiler.compile_methods(agent.behaviour, OF_BEHAVIOURS)
+        compiler = Compiler(agent.device, note)
+        for part in (agent.world, agent.behaviour):
+            if isinstance(part, Compilable):
+                part.compile_with(compiler.compile)
         return partial(compiler.working, precision)
 
-    def _add_learners(self, recipe: Recipe, context: Context) -> None:
+    def _add_learners(self, recipe: Recipe, context: LossContext) -> None:
         batches = {name: learning.batch for name, learning in recipe.learning.items()}
         self.sampler = recipe.sampler.build(batches=batches)
-        parts = self.agent.parts(self.generators["dream"])
+        trainables = self.agent.trainables(self.generators["dream"])
+        for name in recipe.learning:
+            if name not in trainables:
+                raise unknown("learner", name, trainables)
         self.learners = {
-            name: Learner(name, learning, parts[name], context)
+            name: Learner(name, learning, trainables[name], context)
             for name, learning in recipe.learning.items()
         }
 
     def collect(self, phase: Phase) -> list[Finished]:
-        """The real steps of a phase; returns the games that were finished."""
+        """Take the real steps of a phase; returns the games that ended."""
         finished = self.collector.collect(phase.collect, phase.random)
         steps = self.progress.steps + phase.collect * len(self.envs)
         self.progress = replace(self.progress, steps=steps)
         return finished
 
     def update(self, name: str) -> dict[str, Tensor]:
-        """One update of a learner, from replay."""
+        """One update of a learner from replay."""
         learner, learning = self.learners[name], self.spec.recipe.learning[name]
         windows = Windows.of(self.replay, learning.length)
         starts = self.sampler.sample(name, windows, learning.batch, self.rng)
         segment = gather(self.replay, starts, learning.length, self.spec.device)
-        metrics = learner.update(self._with_codes(name, segment, starts))
+        metrics, latents = learner.update(self._complete(name, segment, starts))
+        if self.latents is not None and latents is not None:
+            self.latents.write(latents, starts)
         done = {**self.progress.updates, name: self.progress.updates.get(name, 0) + 1}
         taken = sum(learner.optimiser.updates for learner in self.learners.values())
         self.progress = replace(self.progress, updates=done, gradient_steps=taken)
         return metrics
 
-    def _with_codes(
-        self, learner: str, segment: Segment, starts: Int[np.ndarray, "B 2"]
-    ) -> Segment:
-        """The segment with what is known of it, for learners that read codes and do not move them.
-
-        Those that a learner is about to move are forgotten.
-        """
-        if self.codes is None:
+    def _complete(self, learner: str, segment: Segment, starts: Int[np.ndarray, "B 2"]) -> Segment:
+        """Add cached tokens and latents. The tokenizer's own update invalidates the tokens."""
+        if self.latents is not None:
+            segment = self.latents.complete(segment, starts)
+        if self.tokens is None:
             return segment
-        if learner == self.codes.world.coder:
-            self.codes.forget()
+        if learner == self.tokens.world.tokenizer_learner:
+            self.tokens.clear()
             return segment
         with computing(self.agent.device, self.spec.precision):
-            return self.codes.complete(segment, starts)
+            return self.tokens.complete(segment, starts)
+
+    @property
+    def imagined_steps(self) -> dict[str, int]:
+        """Imagined steps of one update of each learner that dreams."""
+        horizon, starts = self.agent.behaviour.horizon, {}
+        for name, learning in self.spec.recipe.learning.items():
+            if name == BEHAVIOUR:
+                starts[name] = learning.batch
+            elif name == JOINT:
+                starts[name] = learning.batch * (learning.length - 1)
+        return {name: count * horizon for name, count in starts.items()}
 
     def checkpoint(self, **more: Any) -> Checkpoint:
-        """Everything that the future of the run hangs on, and `more` to be kept with it."""
+        """All state needed to resume exactly, and `more` state of the caller."""
         carry, collector = self.collector.state()
         generators = {name: g.get_state() for name, g in self.generators.items()}
         tensors: dict[str, Mapping[str, Tensor]] = {
@@ -140,8 +159,10 @@ class Job:
             "generators": {**generators, **global_states(self.agent.device)},
             "sampler": {k: torch.from_numpy(v) for k, v in self.sampler.state().items()},
         }
-        if self.codes is not None:
-            tensors[CODES] = self.codes.state()
+        if self.tokens is not None:
+            tensors[TOKENS] = self.tokens.state()
+        if self.latents is not None:
+            tensors[LATENTS] = self.latents.state()
         for name, learner in self.learners.items():
             tensors[f"{OPTIMISER}{name}"] = learner.optimiser.state()
         state = {
@@ -155,23 +176,24 @@ class Job:
         return Checkpoint(tensors, state)
 
     def restore(self, checkpoint: Checkpoint) -> list[str]:
-        """Go back to a checkpoint; returns what had to be told about environments."""
+        """Go back to a checkpoint; returns notes about environments."""
         tensors, state = checkpoint.tensors, checkpoint.state
         self.replay.restore(state["replay"])
         self.agent.load_state_dict(dict(tensors["weights"]))
         for name, learner in self.learners.items():
             learner.optimiser.restore(tensors[f"{OPTIMISER}{name}"])
         self.sampler.restore({k: v.numpy() for k, v in tensors["sampler"].items()})
-        if self.codes is not None:
-            self.codes.restore(tensors[CODES])
+        if self.tokens is not None:
+            self.tokens.restore(tensors[TOKENS])
+        if self.latents is not None:
+            self.latents.restore(tensors[LATENTS])
         self.progress = progress_of(checkpoint)
-        told = self.collector.restore(tensors["carry"], state["collector"])
+        notes = self.collector.restore(tensors["carry"], state["collector"])
         self.rng.bit_generator.state = state["rng"]
         for name, generator in self.generators.items():
             generator.set_state(tensors["generators"][name])
         restore_global_states(tensors["generators"], self.agent.device)
-        return told
+        return notes
 
     def close(self) -> None:
-        """Give back what the environments hold."""
         self.envs.close()
