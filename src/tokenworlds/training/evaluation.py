@@ -148,7 +148,7 @@ def dream_from_replay(
 
     A given horizon must fit into replay.
     """
-    context = max(CONTEXT, getattr(agent.world, "frames", 1))
+    context = max(CONTEXT, agent.world.frames)
     length = min(STEPS, replay.length) if horizon is None else context + horizon
     if length <= context:
         return None
