@@ -1,4 +1,4 @@
-"""The three-line API on a run that was really trained, if only for seconds."""
+"""The API of a loaded agent, on a short training run."""
 
 import numpy as np
 import pytest
@@ -47,10 +47,10 @@ def segment() -> Segment:
     return Segment(seen, first, stay, torch.zeros(1, 4), flags, flags, ~flags)
 
 
-def test_it_dreams_with_its_own_actions_or_given_ones(agent: Agent) -> None:
+def test_it_imagines_with_its_own_actions_or_given_ones(agent: Agent) -> None:
     own = list(agent.imagine(segment(), steps=3))
     given = list(agent.imagine(segment(), steps=3, actions=torch.ones(1, 3, dtype=torch.long)))
     assert len(own) == len(given) == 3
-    for dream in own:
-        assert dream.frame.shape == (1, 3, 64, 64)
-        assert 0 <= dream.terminated.item() <= 1
+    for step in own:
+        assert step.after.frame.shape == (1, 3, 64, 64)
+        assert 0 <= step.outcome.terminated.item() <= 1

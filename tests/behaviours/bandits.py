@@ -1,17 +1,18 @@
-"""Worlds of one state that never changes, in which the action of its number pays."""
+"""Worlds with a constant state, in which the action with the state's number pays."""
 
 import dataclasses
 from typing import Any
 
 import torch
+from frame_worlds import SHAPE, SolvedWorld
 from torch import Generator, Tensor
 from torch.nn import functional
 
 from tokenworlds.behaviours.ppo import PPO
-from tokenworlds.core.types import ActionSpace, Dream, FrameShape, Segment
+from tokenworlds.core.types import ActionSpace, Outcome, Segment, View
 from tokenworlds.nets.policy_networks import GridNetwork
 
-SHAPE, STATES = FrameShape(8, 8), 2
+STATES = 2
 SMALL = PPO.Config(
     horizon=4,
     discount=0.5,
@@ -22,49 +23,31 @@ SMALL = PPO.Config(
 SCALES = {"policy": 1.0, "value": 0.5, "entropy": 0.01}
 
 
-class Bandit:
-    """Pays 1 for the action that is the state, which is the last action of a segment."""
+class Bandit(SolvedWorld):
+    """Pays 1 for the action that equals the state, which is a segment's last action."""
 
     feature_shape: tuple[int, ...] = (STATES,)
 
     def feature(self, state: Tensor) -> Tensor:
         return functional.one_hot(state, STATES).float()
 
-    def view(self, carry: Tensor) -> Dream:
-        return self.dream(carry, torch.zeros(len(carry)))
-
-    def dream(self, state: Tensor, reward: Tensor) -> Dream:
-        nothing = torch.zeros(len(state))
-        return Dream(lambda: self.feature(state), reward, nothing, lambda: self.draw(state))
-
-    def draw(self, state: Tensor) -> Tensor:
-        return state.view(-1, 1, 1, 1).float().expand(-1, 3, 8, 8)
+    def view(self, carry: Tensor) -> View:
+        frame = carry.view(-1, 1, 1, 1).float().expand(-1, 3, 8, 8)
+        return View(lambda: self.feature(carry), lambda: frame)
 
     def start(self, segment: Segment, steps: int) -> Tensor:
         return segment.action[:, -1]
 
     def step(
         self, carry: Tensor, action: Tensor, generator: Generator | None = None
-    ) -> tuple[Tensor, Dream]:
-        return carry, self.dream(carry, (action == carry).float())
-
-    def parts(self) -> Any:
-        raise AssertionError("never learned")
-
-    def seen(self, segment: Segment) -> Tensor:
-        return segment.frame.movedim(-1, -3).float()
-
-    def recode(self, segment: Segment) -> None:
-        raise AssertionError("has no codes")
-
-    def observe(self, *_: Any) -> Tensor:
-        raise AssertionError("never observed")
+    ) -> tuple[Tensor, Outcome]:
+        return carry, Outcome((action == carry).float(), torch.zeros(len(carry)))
 
 
-class ToldBandit(Bandit):
-    """Tells what it showed: the state is the first byte of a frame. A white frame is unknown."""
+class DescribedBandit(Bandit):
+    """Gives features of real steps: the state is a frame's first byte, unknown if it is white."""
 
-    def describe(self, segment: Segment) -> tuple[Tensor, Tensor]:
+    def features(self, segment: Segment) -> tuple[Tensor, Tensor]:
         byte = segment.frame[:, :, 0, 0, 0]
         return self.feature(byte.long().clamp(max=STATES - 1)), byte < 255
 
@@ -80,12 +63,12 @@ def ppo_for(space: ActionSpace, **choices: Any) -> PPO:
 
 
 def steps_of(state: Tensor, **fields: Tensor) -> Segment:
-    """Steps in these states (rows, time), at which nothing special happened unless told so."""
+    """Steps in these states (rows, time), in the middle of an episode unless fields differ."""
     no = torch.zeros(state.shape, dtype=torch.bool)
     byte = state.to(torch.uint8)[..., None, None, None]
-    known = {"first": no, "terminated": no, "truncated": no, "mask": ~no, "reward": no.float()}
+    defaults = {"first": no, "terminated": no, "truncated": no, "mask": ~no, "reward": no.float()}
     frame = byte.expand(*state.shape, 8, 8, 3)
-    return Segment(frame=frame, **{"action": state, **known, **fields})
+    return Segment(frame=frame, **{"action": state, **defaults, **fields})
 
 
 def generator(seed: int = 0) -> Generator:

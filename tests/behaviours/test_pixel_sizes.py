@@ -1,4 +1,4 @@
-"""A pixel actor-critic has as many parameters as those of IRIS and Δ-IRIS."""
+"""The pixel actor-critics of IRIS and Δ-IRIS have the papers' parameter counts."""
 
 import dataclasses
 
@@ -8,12 +8,12 @@ from tokenworlds.nets.pixel_encoders import PoolingEncoder
 
 
 def count(config: PixelActorCritic.Config, actions: int) -> int:
-    facts = {"frame_shape": FrameShape(64, 64), "action_space": ActionSpace(actions)}
-    agent = config.build(feature_shape=(1,), **facts)
+    dimensions = {"frame_shape": FrameShape(64, 64), "action_space": ActionSpace(actions)}
+    agent = config.build(feature_shape=(1,), **dimensions)
     return sum(p.numel() for p in agent.parameters() if p.requires_grad)
 
 
-def test_parameters_are_those_of_the_papers() -> None:
+def test_parameter_counts_are_those_of_the_papers() -> None:
     crafter = PixelActorCritic.Config()
     atari = dataclasses.replace(crafter, value="scalar")
     iris = dataclasses.replace(atari, encoder=PoolingEncoder.Config(), target_decay=None)

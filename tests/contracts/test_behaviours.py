@@ -1,7 +1,8 @@
-"""What every behaviour promises; members are found, not listed."""
+"""The contract of every behaviour; members are found, not listed."""
 
 import copy
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from tokenworlds import behaviours
 from tokenworlds.core.config import import_member, main_component, members
 from tokenworlds.core.protocols import Behaviour
 from tokenworlds.core.trees import named_tensors, restore_tensors, where_rows
-from tokenworlds.core.types import ActionSpace, FrameShape, Segment
+from tokenworlds.core.types import ActionSpace, FrameShape, Losses, Segment
 from tokenworlds.nets.codebooks import Codebook
 from tokenworlds.nets.pixel_encoders import PoolingEncoder
 from tokenworlds.nets.policy_networks import GridNetwork
@@ -27,7 +28,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "pixel_actor_critic": {"encoder": PoolingEncoder.Config(filters=(4,)), "recurrent": 8},
     "ppo": {"network": GridNetwork.Config(filters=8, kernel=1, width=8), "minibatch": 5},
 }
-"""A small configuration for each member; one that is not named here is built as it is."""
+"""Small configurations; a member without one is built with its defaults."""
 WORLD = Latent.Config(
     tokenizer=VQ.Config(
         filters=(4, 8), strides=(2, 2), kernel=3, groups=2, codebook=Codebook.Config(codes=4)
@@ -63,7 +64,7 @@ def generator(seed: int = 0) -> torch.Generator:
 
 
 def segment(space: ActionSpace, steps: int = 3) -> Segment:
-    """The second row begins anew midway, the third with its last step."""
+    """An episode starts in the middle of the second row, another at the last step of the third."""
     nothing = torch.zeros(ROWS, steps, dtype=torch.bool)
     first = nothing.clone()
     first[1, steps // 2] = first[2, -1] = True
@@ -75,18 +76,25 @@ def segment(space: ActionSpace, steps: int = 3) -> Segment:
 
 
 def views(world: Any, space: ActionSpace, steps: int) -> list[Any]:
-    """What is seen of so many steps in a row."""
+    """The views of consecutive states."""
     carry = world.start(segment(space), steps)
-    seen = []
+    observed = []
     for step in range(steps):
-        seen.append(world.view(carry))
+        observed.append(world.view(carry))
         carry, _ = world.step(carry, space.zeros(ROWS), generator(step))
-    return seen
+    return observed
 
 
-def act_through(behaviour: Any, seen: list[Any], carry: Any, seed: int = 0) -> tuple[Tensor, Any]:
+def losses_of(behaviour: Any, *args: Any) -> Iterable[Losses]:
+    losses = behaviour.losses(*args)
+    return [losses] if isinstance(losses, Losses) else losses
+
+
+def act_through(
+    behaviour: Any, observed: list[Any], carry: Any, seed: int = 0
+) -> tuple[Tensor, Any]:
     random, actions = generator(seed), []
-    for view in seen:
+    for view in observed:
         action, carry = behaviour.act(view, carry, random)
         actions.append(action)
     return torch.stack(actions), carry
@@ -112,18 +120,14 @@ def test_actions_belong_to_the_space(behaviour: Any, world: Any, space: ActionSp
         assert actions.abs().max() <= 1
 
 
-def test_actions_are_drawn_from_the_generator(
-    behaviour: Any, world: Any, space: ActionSpace
-) -> None:
-    seen, start = views(world, space, 8), behaviour.initial(ROWS)
-    ours, again, others = (act_through(behaviour, seen, start, seed)[0] for seed in (0, 0, 1))
+def test_the_generator_determines_actions(behaviour: Any, world: Any, space: ActionSpace) -> None:
+    observed, start = views(world, space, 8), behaviour.initial(ROWS)
+    ours, again, others = (act_through(behaviour, observed, start, seed)[0] for seed in (0, 0, 1))
     assert torch.equal(ours, again)
     assert not torch.equal(ours, others)
 
 
-def test_at_temperature_zero_nothing_is_drawn(
-    behaviour: Any, world: Any, space: ActionSpace
-) -> None:
+def test_temperature_zero_samples_nothing(behaviour: Any, world: Any, space: ActionSpace) -> None:
     view, random = views(world, space, 1)[0], generator()
     before = random.get_state()
     ours, _ = behaviour.act(view, behaviour.initial(ROWS), random, 0.0)
@@ -131,7 +135,7 @@ def test_at_temperature_zero_nothing_is_drawn(
     assert torch.equal(ours, behaviour.act(view, behaviour.initial(ROWS), generator(1), 0.0)[0])
 
 
-def test_every_leaf_of_a_carry_has_a_row_per_batch(
+def test_every_tensor_of_a_carry_has_a_row_for_each_environment(
     behaviour: Any, world: Any, space: ActionSpace
 ) -> None:
     _, carry = act_through(behaviour, views(world, space, 2), behaviour.initial(ROWS))
@@ -139,31 +143,31 @@ def test_every_leaf_of_a_carry_has_a_row_per_batch(
 
 
 def test_a_carry_can_be_saved_and_restored(behaviour: Any, world: Any, space: ActionSpace) -> None:
-    seen = views(world, space, 5)
-    _, carry = act_through(behaviour, seen[:2], behaviour.initial(ROWS))
+    observed = views(world, space, 5)
+    _, carry = act_through(behaviour, observed[:2], behaviour.initial(ROWS))
     saved = {name: leaf.clone() for name, leaf in named_tensors(carry)}
     restored = restore_tensors(behaviour.initial(ROWS), saved)
-    expected = act_through(behaviour, seen[2:], carry)[0]
-    assert torch.equal(act_through(behaviour, seen[2:], restored)[0], expected)
+    expected = act_through(behaviour, observed[2:], carry)[0]
+    assert torch.equal(act_through(behaviour, observed[2:], restored)[0], expected)
 
 
-def test_a_row_that_begins_anew_forgets_and_the_others_do_not(
+def test_a_reset_row_forgets_and_the_others_do_not(
     behaviour: Any, world: Any, space: ActionSpace
 ) -> None:
-    seen, blank = views(world, space, 3), behaviour.initial(ROWS)
-    _, old = act_through(behaviour, seen[:2], blank)
-    renewed = torch.tensor([True, False, True, False])
-    ours, _ = behaviour.act(seen[2], where_rows(renewed, blank, old), None, 0.0)
-    fresh, _ = behaviour.act(seen[2], blank, None, 0.0)
-    goes_on, _ = behaviour.act(seen[2], old, None, 0.0)
-    torch.testing.assert_close(ours, where_rows(renewed, fresh, goes_on))
+    observed, blank = views(world, space, 3), behaviour.initial(ROWS)
+    _, old = act_through(behaviour, observed[:2], blank)
+    reset = torch.tensor([True, False, True, False])
+    ours, _ = behaviour.act(observed[2], where_rows(reset, blank, old), None, 0.0)
+    fresh, _ = behaviour.act(observed[2], blank, None, 0.0)
+    kept, _ = behaviour.act(observed[2], old, None, 0.0)
+    torch.testing.assert_close(ours, where_rows(reset, fresh, kept))
 
 
 @pytest.mark.parametrize("steps", [1, 2, 9])
-def test_lessons_of_segments_of_any_length_are_finite(
+def test_losses_of_segments_of_any_length_are_finite(
     behaviour: Any, world: Any, space: ActionSpace, steps: int
 ) -> None:
-    for losses in behaviour.losses(world, segment(space, steps), generator()):
+    for losses in losses_of(behaviour, world, segment(space, steps), generator()):
         assert losses.terms.keys() == losses.masks.keys()
         for name, term in losses.terms.items():
             assert term.dim() == 2
@@ -172,11 +176,11 @@ def test_lessons_of_segments_of_any_length_are_finite(
         assert all(value.isfinite().all() for value in losses.metrics.values())
 
 
-def test_every_imagined_step_is_learned_from_equally_often(
+def test_every_imagined_step_is_used_equally_often(
     behaviour: Any, world: Any, space: ActionSpace
 ) -> None:
     counts: Counter[str] = Counter()
-    for losses in behaviour.losses(world, segment(space), generator()):
+    for losses in losses_of(behaviour, world, segment(space), generator()):
         counts.update({name: term.numel() for name, term in losses.terms.items()})
     times, rest = divmod(counts.total() // len(counts), HORIZON * ROWS)
     assert times >= 1
@@ -184,12 +188,12 @@ def test_every_imagined_step_is_learned_from_equally_often(
     assert len(set(counts.values())) == 1
 
 
-def test_computing_lessons_changes_nothing_and_repeats(
+def test_computing_losses_changes_nothing_and_is_repeatable(
     behaviour: Any, world: Any, space: ActionSpace
 ) -> None:
     before = copy.deepcopy(behaviour.state_dict())
     ours, again = (
-        [dict(losses.terms) for losses in behaviour.losses(world, segment(space), generator())]
+        [dict(losses.terms) for losses in losses_of(behaviour, world, segment(space), generator())]
         for _ in range(2)
     )
     torch.testing.assert_close(behaviour.state_dict(), before, rtol=0, atol=0)
@@ -197,14 +201,14 @@ def test_computing_lessons_changes_nothing_and_repeats(
 
 
 def test_only_the_behaviour_learns(behaviour: Any, world: Any, space: ActionSpace) -> None:
-    """A second look, for a critic that begins at zero sends nothing back at first."""
+    """Two updates, because a critic that starts at zero has no gradient at first."""
     optimizer = torch.optim.SGD(behaviour.parameters(), lr=0.1)
     for seed in range(2):
-        for losses in behaviour.losses(world, segment(space), generator(seed)):
+        for losses in losses_of(behaviour, world, segment(space), generator(seed)):
             optimizer.zero_grad()
-            sum(losses.means().values()).backward()
+            sum(losses.means().values(), torch.zeros(())).backward()
             optimizer.step()
     assert all(parameter.grad is None for parameter in world.parameters())
-    moved = {name: p for name, p in behaviour.named_parameters() if p.requires_grad}
-    assert moved
-    assert [name for name, p in moved.items() if p.grad is None or not p.grad.any()] == []
+    learned = {name: p for name, p in behaviour.named_parameters() if p.requires_grad}
+    assert learned
+    assert [name for name, p in learned.items() if p.grad is None or not p.grad.any()] == []

@@ -1,4 +1,4 @@
-"""In bfloat16 every recipe learns what it learns in float32, and tells of it in float32."""
+"""In bfloat16 every recipe learns what it learns in float32; its metrics are float32."""
 
 from functools import partial
 from typing import Any, get_args
@@ -22,11 +22,11 @@ from tokenworlds.training.learner import Learner
 
 LACK = lack_of_bfloat16("cpu")
 SPACE = ActionSpace(4)
-pytestmark = pytest.mark.skipif(bool(LACK), reason=LACK or "bfloat16 is to be had")
+pytestmark = pytest.mark.skipif(bool(LACK), reason=LACK or "bfloat16 is available")
 
 
 class Case:
-    """A recipe at its smallest, and segments for its learners."""
+    """The smallest size of a recipe, and segments for its learners."""
 
     def __init__(self, name: str, precision: Precision) -> None:
         recipe = load(name, "nano").recipe
@@ -40,22 +40,25 @@ class Case:
         return random_segment(self.shape, SPACE, batch, steps, torch.Generator().manual_seed(1))
 
     def learners(self) -> dict[str, Learner]:
-        parts = self.agent.trainables(torch.Generator().manual_seed(2))
+        trainables = self.agent.trainables(torch.Generator().manual_seed(2))
         learning = self.recipe.learning
         context = partial(computing, self.agent.device, self.precision)
-        return {name: Learner(name, learning[name], parts[name], context) for name in parts}
+        return {
+            name: Learner(name, learning[name], trainables[name], context) for name in trainables
+        }
 
     def update(self, learner: Learner) -> dict[str, Tensor]:
         torch.manual_seed(3)
         with RoughProducts():
-            return learner.update(self.segment(2, min(6, learner.learning.length)))
+            metrics, _ = learner.update(self.segment(2, min(6, learner.learning.length)))
+        return metrics
 
 
 LEARNERS = [(name, part) for name in RECIPES for part in load(name, "nano").recipe.learning]
 
 
 @pytest.mark.parametrize(("name", "part"), LEARNERS)
-def test_losses_and_gradients_are_nearly_those_of_float32(name: str, part: str) -> None:
+def test_losses_and_gradients_are_close_to_those_of_float32(name: str, part: str) -> None:
     cases = Case(name, "float32"), Case(name, "bfloat16")
     exact, rough = (case.learners()[part] for case in cases)
     draws = Draws()
@@ -64,14 +67,14 @@ def test_losses_and_gradients_are_nearly_those_of_float32(name: str, part: str) 
     with draws.once_more():
         found = cases[1].update(rough)
     assert {term for term in found if found[term].dtype != torch.float32} == set()
-    # On which side of the edge of PPO's clipping a step lies, where gradients end, digits decide.
+    # Rounding decides which steps PPO clips, and clipped steps have no gradient.
     clips = isinstance(cases[0].recipe.behaviour, PPO.Config) and part == "behaviour"
     for term in found:
         if "/loss/" in term or (term.endswith("gradient_norm") and not clips):
             close = pytest.approx(expected[term].item(), rel=0.05, abs=0.005)
             assert found[term].item() == close, term
     assert found != expected
-    # A weight that was never reached by a gradient has no state.
+    # A weight without a gradient has no state.
     assert rough.optimiser.state().keys() == exact.optimiser.state().keys()
     assert float_types(rough.optimiser.state()) == {torch.float32}
     assert float_types(dict(cases[1].agent.state_dict())) == {torch.float32}
@@ -80,14 +83,14 @@ def test_losses_and_gradients_are_nearly_those_of_float32(name: str, part: str) 
 @pytest.mark.parametrize(
     "name", ["step-vq-m", "step-vq-t", "git-storm", "iris", "delta-iris", "swm"]
 )
-def test_what_is_carried_has_the_precision_it_began_with(name: str) -> None:
+def test_carries_keep_their_types(name: str) -> None:
     exact, rough = (carried_types(Case(name, precision)) for precision in get_args(Precision))
     assert exact == rough
 
 
 @torch.no_grad()
 def carried_types(case: Case) -> list[dict[str, torch.dtype]]:
-    """Of what is remembered after acting twice, and after a step of a dream."""
+    """The types of the carries after acting twice, and before and after an imagined step."""
     agent, segment, generator = case.agent, case.segment(2, 4), torch.Generator()
     carry, world = agent.initial(2), agent.world
     with RoughProducts():
@@ -96,8 +99,8 @@ def carried_types(case: Case) -> list[dict[str, torch.dtype]]:
             _, carry = agent.act(*seen, carry, generator)
         with computing(agent.device, case.precision):
             start = world.start(segment, 1)
-            dreamt, _ = world.step(start, segment.action[:, -1], generator)
-    return [{name: leaf.dtype for name, leaf in named_tensors(t)} for t in (carry, start, dreamt)]
+            imagined, _ = world.step(start, segment.action[:, -1], generator)
+    return [{name: leaf.dtype for name, leaf in named_tensors(t)} for t in (carry, start, imagined)]
 
 
 def float_types(tensors: dict[str, Any]) -> set[torch.dtype]:

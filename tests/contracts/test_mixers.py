@@ -139,5 +139,5 @@ def test_any_member_is_chosen_by_its_name_and_serves_a_world(name: str, kind: st
     assert type(world.mixer) is main_component(import_member(mixers, name))
     frame, opens = torch.zeros(2, 32, 32, 3, dtype=torch.uint8), torch.ones(2, dtype=torch.bool)
     carry = world.observe(frame, space.zeros(2), opens, None)
-    _, dream = world.step(carry, space.zeros(2))
-    assert dream.feature.shape == (2, *world.feature_shape)
+    carry, _ = world.step(carry, space.zeros(2))
+    assert world.view(carry).feature.shape == (2, *world.feature_shape)

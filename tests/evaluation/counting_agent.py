@@ -1,7 +1,5 @@
 """An environment whose frames are one grey level, increased by each action; worlds for it."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,25 +7,17 @@ import torch
 from torch import Generator, Tensor, nn
 
 from tokenworlds.agent import Agent
-from tokenworlds.core.types import ActionSpace, Dream, FrameShape, Losses, Segment
+from tokenworlds.core.types import ActionSpace, FrameShape, Losses, Outcome, Segment, View
 from tokenworlds.recipes.catalogue import load
 
 ACTIONS = ActionSpace(3)
 SIDE = 16
 
 
-@dataclass(frozen=True)
-class Level:
-    feature: Tensor
-    level: Tensor
-
-    @property
-    def frame(self) -> Tensor:
-        return self.level.view(-1, 1, 1, 1).expand(-1, 3, SIDE, SIDE) / 255
-
-
 class CountingWorld(nn.Module):
-    """An action adds 1 + `gain` times itself to the level; the reward is the action."""
+    """An action adds `gain` times itself plus one to the level; rewards are the action."""
+
+    frames = 1
 
     def __init__(self, gain: int = 10) -> None:
         super().__init__()
@@ -35,13 +25,13 @@ class CountingWorld(nn.Module):
         self.feature_shape: tuple[int, ...] = (1,)
         self.unused = nn.Parameter(torch.zeros(1))
 
-    def parts(self) -> Any:
+    def trainables(self) -> Any:
         raise NotImplementedError
 
-    def seen(self, segment: Segment) -> Tensor:
+    def policy_frames(self, segment: Segment) -> Tensor:
         raise NotImplementedError
 
-    def recode(self, segment: Segment) -> None:
+    def reconstruct(self, segment: Segment) -> None:
         return None
 
     def observe(
@@ -59,13 +49,13 @@ class CountingWorld(nn.Module):
 
     def step(
         self, carry: Tensor, action: Tensor, generator: Generator | None = None
-    ) -> tuple[Tensor, Dream]:
+    ) -> tuple[Tensor, Outcome]:
         carry = carry + self.gain * action + 1
-        view, terminated = self.view(carry), torch.zeros(len(carry))
-        return carry, Dream(view.feature.clone, action.float(), terminated, view.frame.clone)
+        return carry, Outcome(action.float(), torch.zeros(len(carry)))
 
-    def view(self, carry: Tensor) -> Level:
-        return Level(carry.unsqueeze(-1), carry)
+    def view(self, carry: Tensor) -> View:
+        frame = carry.view(-1, 1, 1, 1).expand(-1, 3, SIDE, SIDE) / 255
+        return View(lambda: carry.unsqueeze(-1), lambda: frame)
 
 
 class Idle(nn.Module):
@@ -79,9 +69,7 @@ class Idle(nn.Module):
     ) -> tuple[Tensor, Any]:
         raise NotImplementedError
 
-    def lessons(
-        self, world: Any, segment: Segment, generator: Generator | None
-    ) -> Iterator[Losses]:
+    def losses(self, world: Any, segment: Segment, generator: Generator | None) -> Losses:
         raise NotImplementedError
 
 

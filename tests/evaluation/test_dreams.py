@@ -7,7 +7,7 @@ import torch
 from counting_agent import ACTIONS, SIDE, counting_agent, counting_segment, recipe_agent
 from torch import Generator, Tensor
 
-from tokenworlds.core.types import Dream, FrameShape
+from tokenworlds.core.types import FrameShape, Outcome
 from tokenworlds.evaluation.dreams import (
     RANDOM_DREAM,
     EpisodeSpan,
@@ -151,7 +151,7 @@ def test_delta_iris_has_a_second_dream_with_random_tokens() -> None:
 def test_a_random_dream_has_the_context_and_actions_of_the_dream() -> None:
     agent = counting_agent()
 
-    def guess(carry: Tensor, action: Tensor, generator: Generator | None) -> tuple[Tensor, Dream]:
+    def guess(carry: Tensor, action: Tensor, generator: Generator | None) -> tuple[Tensor, Outcome]:
         return agent.world.step(carry, action, generator)
 
     agent.world.step_with_random_tokens = guess  # type: ignore[attr-defined]

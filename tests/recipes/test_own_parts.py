@@ -91,7 +91,7 @@ def test_a_users_tokenizer_trains_at_every_size(own: str, size: str) -> None:
     learner = Learner("world", recipe.learning["world"], agent.trainables(None)["world"])
     segment = blank_segment(agent, shape, batch=2, steps=4)
     for _ in range(3):
-        metrics = learner.update(segment)
+        metrics, _ = learner.update(segment)
     assert all(torch.isfinite(value) for value in metrics.values())
     assert "world/loss/own_error" in metrics
 

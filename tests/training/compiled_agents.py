@@ -1,6 +1,6 @@
-"""Prints how far compiled updates of a recipe are from plain ones; its words are name and backend.
+"""Prints the difference between compiled and plain updates; arguments: recipe and backend.
 
-A program of its own, for torch does not compile what is checked for shapes, as all is in tests.
+A separate program, because torch does not compile the shape checks that are on in tests.
 """
 
 import json
@@ -14,52 +14,52 @@ from torch import Tensor
 from tokenworlds.agent import Agent
 from tokenworlds.benchmarking.workloads import random_segment
 from tokenworlds.core.config import variant
+from tokenworlds.core.protocols import CachesTokens, Compilable
 from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.recipes.catalogue import load
 from tokenworlds.runs.recipe import Recipe
-from tokenworlds.training.compilation import OF_BEHAVIOURS, OF_WORLDS, Compiler, Lower
+from tokenworlds.training.compilation import Compiler, Lower
 from tokenworlds.training.learner import Learner
-from tokenworlds.training.token_cache import Coding
 
 SPACE = ActionSpace(4)
 TINY = 1e-4
-"""Smaller numbers than this are sums of larger ones, and their digits are those of rounding."""
+"""Smaller numbers are sums of larger ones, and mostly rounding errors."""
 LOWER: dict[str, Lower | None] = {"inductor": None, "eager": lambda graph, inputs: graph.forward}
 
 
-def update(recipe: Recipe, part: str, compiler: Compiler | None) -> dict[str, Tensor]:
-    """What an update of a fresh agent tells, and the gradients that it moved by."""
+def update(recipe: Recipe, name: str, compiler: Compiler | None) -> dict[str, Tensor]:
+    """The metrics and gradients of an update of a new agent."""
     torch.manual_seed(0)
     shape = FrameShape(recipe.resolution, recipe.resolution, 1 if recipe.grey else 3)
-    agent, learning = Agent.build(recipe, shape, SPACE), recipe.learning[part]
+    agent, learning = Agent.build(recipe, shape, SPACE), recipe.learning[name]
     names = list(agent.state_dict())
-    shake(agent)
-    if compiler is not None:
-        compiler.compile_methods(agent.world, OF_WORLDS)
-        compiler.compile_methods(agent.behaviour, OF_BEHAVIOURS)
-    found = agent.trainables(torch.Generator().manual_seed(1))[part]
+    perturb(agent)
+    for part in (agent.world, agent.behaviour):
+        if compiler is not None and isinstance(part, Compilable):
+            part.compile_with(compiler.compile)
+    found = agent.trainables(torch.Generator().manual_seed(1))[name]
     context = nullcontext if compiler is None else compiler.working
-    learner = Learner(part, learning, found, context)
-    drawn = torch.Generator().manual_seed(2)
-    tokens = agent.world.tokens if isinstance(agent.world, Coding) else 0
-    segment = random_segment(shape, SPACE, 2, min(6, learning.length), drawn, tokens)
-    told = learner.update(segment)
+    learner = Learner(name, learning, found, context)
+    generator = torch.Generator().manual_seed(2)
+    tokens = agent.world.tokens if isinstance(agent.world, CachesTokens) else 0
+    segment = random_segment(shape, SPACE, 2, min(6, learning.length), generator, tokens)
+    metrics, _ = learner.update(segment)
     assert list(agent.state_dict()) == names
-    moved = {name: p.grad for name, p in learner.optimiser.named.items() if p.grad is not None}
-    return {**told, **moved}
+    gradients = {n: p.grad for n, p in learner.optimiser.named.items() if p.grad is not None}
+    return {**metrics, **gradients}
 
 
-def shake(agent: Agent) -> None:
-    """Away from heads that begin with zeros, behind which nothing but rounding is left."""
+def perturb(agent: Agent) -> None:
+    """Move weights away from zero: behind a head of zeros, gradients are rounding errors."""
     with torch.no_grad():
         for parameter in agent.parameters():
             parameter.add_(0.03 * torch.randn_like(parameter))
 
 
 def gaps(recipe: Recipe, compiler: Compiler) -> Iterator[float]:
-    """The largest difference of each number or tensor, against its largest number."""
-    for part in recipe.learning:
-        expected, found = update(recipe, part, None), update(recipe, part, compiler)
+    """The largest difference in each tensor, relative to its largest number."""
+    for learner in recipe.learning:
+        expected, found = update(recipe, learner, None), update(recipe, learner, compiler)
         assert found.keys() == expected.keys()
         for name, value in expected.items():
             assert found[name].isfinite().all(), name
@@ -67,11 +67,11 @@ def gaps(recipe: Recipe, compiler: Compiler) -> Iterator[float]:
             yield (found[name] - value).abs().max().item() / scale
 
 
-def main(name: str, how: str) -> None:
+def main(name: str, backend: str) -> None:
     recipe = variant(load(name, "nano").recipe, {"behaviour.horizon": 2})
-    told: list[str] = []
-    compiler = Compiler(torch.device("cpu"), told.append, LOWER[how])
-    print(json.dumps({"gap": max(gaps(recipe, compiler)), "told": told}))
+    notes: list[str] = []
+    compiler = Compiler(torch.device("cpu"), notes.append, LOWER[backend])
+    print(json.dumps({"gap": max(gaps(recipe, compiler)), "notes": notes}))
 
 
 if __name__ == "__main__":

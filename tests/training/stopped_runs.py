@@ -41,7 +41,7 @@ def run(folder: Path, recipe: Recipe, phases: int) -> RecordingScreen:
         loop = Loop(spec, run_folder, screen)
         if not loop.resume():
             loop.begin()
-        finished = loop.run(after(phases, screen)).finished
+        finished = loop.run(after(phases, screen))
         loop.close()
     return screen
 

@@ -1,7 +1,7 @@
-"""What is compiled is computed alike; what cannot be is told once, and computed all the same.
+"""Compiled functions give the same results; those that cannot be compiled run as written.
 
-Here only functions of these tests are compiled: torch stumbles over the checks of shapes that are
-on in tests. Agents are compiled in `test_compiled_agents.py`, in a process without them.
+Only functions of these tests are compiled here: torch does not compile the shape checks that are on
+in tests. `test_compiled_agents.py` compiles agents in a process without these checks.
 """
 
 import os
@@ -19,12 +19,13 @@ CPU = torch.device("cpu")
 
 
 class Net(nn.Module):
-    """A module with a method that is compiled."""
-
     def __init__(self) -> None:
         super().__init__()
         self.layer = nn.Linear(3, 3)
         self.norm = nn.BatchNorm1d(3)
+
+    def compile_with(self, compile_function: Callable[..., Any]) -> None:
+        vars(self).update(losses=compile_function(self.losses))
 
     def losses(self, x: Tensor, generator: Generator | None = None) -> Tensor:
         noise = torch.empty_like(x).exponential_(generator=generator)
@@ -33,7 +34,7 @@ class Net(nn.Module):
 
 
 class Graphs:
-    """A backend that runs graphs as they are, and counts them."""
+    """A backend that counts graphs and runs them as written."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -48,7 +49,7 @@ def refuse(graph: fx.GraphModule, inputs: Sequence[Tensor]) -> Callable[..., Any
 
 
 def learn(net: Net, seed: int = 0, rows: int = 4) -> tuple[float, Tensor]:
-    """A lesson, and the gradient of a weight."""
+    """A loss, and the gradient of a weight."""
     torch.manual_seed(seed)
     net.zero_grad()
     net.norm.reset_running_stats()
@@ -58,39 +59,41 @@ def learn(net: Net, seed: int = 0, rows: int = 4) -> tuple[float, Tensor]:
     return loss.item(), net.layer.weight.grad.clone()
 
 
-def test_a_compiled_method_computes_and_draws_what_it_did() -> None:
-    net, graphs, told = Net(), Graphs(), list[str]()
+def test_a_compiled_method_computes_and_samples_the_same() -> None:
+    net, graphs, notes = Net(), Graphs(), list[str]()
     expected, names = learn(net), list(net.state_dict())
-    compiler = Compiler(CPU, told.append, graphs)
-    compiler.compile_methods(net, ["losses", "others"])
+    compiler = Compiler(CPU, notes.append, graphs)
+    net.compile_with(compiler.compile)
     assert learn(net)[0] == expected[0]
-    assert graphs.count == 0, "nothing is compiled outside of lessons"
+    assert graphs.count == 0, "nothing is compiled outside of `working`"
     with compiler.working():
         loss, gradient = learn(net)
     assert graphs.count > 0
     assert loss == expected[0]
     assert torch.equal(gradient, expected[1])
     assert list(net.state_dict()) == names
-    assert told == []
+    assert notes == []
 
 
-def test_what_cannot_be_compiled_is_told_once_and_computed_as_it_is() -> None:
-    nets, told = (Net(), Net()), list[str]()
+def test_what_cannot_be_compiled_gives_one_note_and_runs_as_written() -> None:
+    nets, notes = (Net(), Net()), list[str]()
     expected = [learn(net) for net in nets]
-    compiler = Compiler(CPU, told.append, refuse)
+    compiler = Compiler(CPU, notes.append, refuse)
     for net in nets:
-        compiler.compile_methods(net, ["losses"])
+        net.compile_with(compiler.compile)
     for net, (loss, gradient) in zip(nets, expected, strict=True):
         with compiler.working():
             found = learn(net)
         assert found[0] == loss
         assert torch.equal(found[1], gradient)
-    (said,) = told
-    assert said == "what torch cannot compile runs as it is written: no compiler is found"
+    (note,) = notes
+    assert note == (
+        "torch cannot compile everything; the rest runs as written: no compiler is found"
+    )
 
 
-def test_what_can_be_compiled_is_whatever_became_of_the_rest() -> None:
-    """Else a run that is taken up would compile again what one that went on did not."""
+def test_a_failure_does_not_stop_the_compilation_of_other_functions() -> None:
+    """Otherwise a resumed run would compile functions that the straight run did not."""
     nets, graphs = (Net(), Net()), Graphs()
     lowers = iter([refuse])
 
@@ -99,57 +102,59 @@ def test_what_can_be_compiled_is_whatever_became_of_the_rest() -> None:
 
     compiler = Compiler(CPU, lambda text: None, lower)
     for net in nets:
-        compiler.compile_methods(net, ["losses"])
+        net.compile_with(compiler.compile)
         with compiler.working():
             learn(net)
     assert next(lowers, None) is None
     assert graphs.count > 0
 
 
-def test_all_is_as_it_was_when_a_function_turns_out_not_to_be_traceable(
+def test_generators_and_buffers_are_restored_if_tracing_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tried: list[int] = []
 
     def compile(function: Callable[..., Any], **choices: Any) -> Callable[..., Any]:
-        def stumble(x: Tensor, *args: Any) -> Any:
+        def fail(x: Tensor, *args: Any) -> Any:
             tried.append(len(x))
             function(x, *args)
             raise torch._dynamo.exc.InternalTorchDynamoError("half way")
 
-        return stumble
+        return fail
 
-    net, told = Net(), list[str]()
-    expected, moved = learn(net), net.norm.running_mean
-    assert moved is not None
-    once = moved.clone()
+    net, notes = Net(), list[str]()
+    expected, mean = learn(net), net.norm.running_mean
+    assert mean is not None
+    once = mean.clone()
     monkeypatch.setattr(torch, "compile", compile)
-    compiler = Compiler(CPU, told.append)
-    compiler.compile_methods(net, ["losses", "others"])
+    compiler = Compiler(CPU, notes.append)
+    net.compile_with(compiler.compile)
     with compiler.working():
         for rows in (4, 5, 4):
             found = learn(net, rows=rows)
     assert found[0] == expected[0]
-    assert torch.equal(moved, once), "statistics moved twice"
+    assert torch.equal(mean, once), "statistics were updated twice"
     assert tried == [4, 5], "each shape is tried once"
-    assert len(told) == 1
+    assert len(notes) == 1
 
 
-def test_a_torch_that_compiles_nothing_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_torch_compile_functions_run_as_written(monkeypatch: pytest.MonkeyPatch) -> None:
     def compile(*args: Any, **choices: Any) -> None:
         raise RuntimeError("not on this system")
 
-    net, told = Net(), list[str]()
+    net, notes = Net(), list[str]()
     expected = learn(net)
     monkeypatch.setattr(torch, "compile", compile)
-    compiler = Compiler(CPU, told.append)
-    compiler.compile_methods(net, ["losses", "forward"])
+    compiler = Compiler(CPU, notes.append)
+    net.compile_with(compiler.compile)
     with compiler.working():
         assert learn(net)[0] == expected[0]
-    assert told == ["what torch cannot compile runs as it is written: not on this system"]
+    assert notes == [
+        "torch cannot compile everything; the rest runs as written: not on this system"
+    ]
 
 
-def test_what_a_killed_process_left_behind_is_not_looked_at(
+def test_the_cache_of_a_killed_process_is_not_used(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(CACHE, str(tmp_path))

@@ -5,11 +5,13 @@ from pathlib import Path
 import pytest
 from stopped_runs import RecordingScreen, newest, run
 
+from tokenworlds.agent import Agent
 from tokenworlds.core.description import override
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.recipes.catalogue import load
 from tokenworlds.runs.recipe import Recipe
-from tokenworlds.training.dry_run import insist_that_all_learn, insist_that_segments_fit
+from tokenworlds.training.dry_run import check_learners, check_segments
 
 TINY = (
     "resolution=16",
@@ -89,19 +91,23 @@ def test_the_time_left_is_known_once_all_kinds_of_work_were_measured(
     assert 0 < known[-2] < known[0]
 
 
-def test_segments_must_fit_into_the_first_epoch_of_their_learner() -> None:
-    insist_that_segments_fit(recipe("learning.world.length=12"))
+def test_segments_must_fit_the_first_epoch_of_their_learner() -> None:
+    check_segments(recipe("learning.world.length=12"))
     with pytest.raises(UserError, match=r"world\.length=13 .* holds 12 steps; raise schedule\.fir"):
-        insist_that_segments_fit(recipe("learning.world.length=13"))
+        check_segments(recipe("learning.world.length=13"))
     # The behaviour starts in the second epoch.
-    insist_that_segments_fit(recipe("learning.behaviour.length=16"))
+    check_segments(recipe("learning.behaviour.length=16"))
     with pytest.raises(UserError, match=r"behaviour\.length=17 does not fit"):
-        insist_that_segments_fit(recipe("learning.behaviour.length=17"))
+        check_segments(recipe("learning.behaviour.length=17"))
+
+
+def check(recipe: Recipe) -> None:
+    check_learners(Agent.build(recipe, FrameShape(16, 16), ActionSpace(3)), recipe)
 
 
 def test_a_schedule_names_exactly_the_learners() -> None:
-    insist_that_all_learn(recipe('schedule.updates={"world":1,"behaviour":0}'))
-    with pytest.raises(UserError, match="nothing of the updates of 'world'"):
-        insist_that_all_learn(recipe('schedule.updates={"behaviour":0}'))
+    check(recipe('schedule.updates={"world":1,"behaviour":0}'))
+    with pytest.raises(UserError, match="no updates of the learner 'world'"):
+        check(recipe('schedule.updates={"behaviour":0}'))
     with pytest.raises(UserError, match="unknown learner in the schedule 'wrold'"):
-        insist_that_all_learn(recipe('schedule.updates={"wrold":1,"behaviour":0}'))
+        check(recipe('schedule.updates={"wrold":1,"behaviour":0}'))

@@ -1,4 +1,4 @@
-"""A run is a function of its description: killed or repeated, it ends with the same bits."""
+"""A run depends only on its specification: killed or repeated, it ends with the same bits."""
 
 import os
 import shutil
@@ -36,7 +36,7 @@ TINY_EPOCHS = (
     'schedule.start_after={"world":1,"behaviour":2}',
     'schedule.first_updates={"tokenizer":12}',
     "sampler.count_after=32",
-    # Weights are dropped by a generator that must be carried along too.
+    # Dropout has a generator, whose state must be restored too.
     "world.sequence.dropout=0.1",
     "learning.tokenizer.batch=4",
     "learning.world.batch=2",
@@ -69,7 +69,7 @@ TINY_ITERATIONS = (
     "housekeeping.log_every=8",
     "housekeeping.save_every=16",
 )
-# A world of Crafter takes a second to make.
+# A game of Crafter takes a second to start.
 TINY_CRAFTER = (
     *TINY_EPOCHS,
     "num_envs=1",
@@ -104,11 +104,11 @@ def in_epochs(recipe: str) -> bool:
     return recipe.endswith("iris") and not recipe.startswith("step-vq")
 
 
-def age(steps: int, recipe: str) -> int:
-    """Of a run at its end.
+def last_step(steps: int, recipe: str) -> int:
+    """The step of a finished run.
 
-    The last epoch is without steps, and counts like the others; so does the first iteration, which
-    has more.
+    The last epoch collects nothing and the first iteration collects more; both count like the
+    others.
     """
     if recipe.startswith("swm"):
         return steps - ITERATION
@@ -116,7 +116,7 @@ def age(steps: int, recipe: str) -> int:
 
 
 def finish(words: list[str]) -> str:
-    """Run a command to its end; returns what it told."""
+    """Run a command to its end; returns its output."""
     done = subprocess.run(words, capture_output=True, text=True, timeout=1200, env=plain())
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout + done.stderr
@@ -127,7 +127,7 @@ def plain() -> Mapping[str, str]:
 
 
 def kill_after(words: list[str], lines: int) -> None:
-    """Start a command and send SIGKILL when it has printed so many lines."""
+    """Start a command and send SIGKILL after this many lines of output."""
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=plain()
     ) as process:
@@ -137,9 +137,9 @@ def kill_after(words: list[str], lines: int) -> None:
         process.send_signal(signal.SIGKILL)
 
 
-def final_weights(run: Path, age: int) -> bytes:
+def final_weights(run: Path, step: int) -> bytes:
     newest = sorted((run / "checkpoints").glob("step-*"))[-1]
-    assert newest.name == f"step-{age:09d}"
+    assert newest.name == f"step-{step:09d}"
     return (newest / "weights.safetensors").read_bytes()
 
 
@@ -166,7 +166,7 @@ def test_killed_runs_end_with_the_same_bits(
     for lines in kills[1:]:
         kill_after(command("resume", str(killed)), lines)
     finish(command("resume", str(killed)))
-    end = age(steps, recipe)
+    end = last_step(steps, recipe)
     assert final_weights(killed, end) == final_weights(straight, end)
     assert returns(killed) == returns(straight)
 
@@ -175,10 +175,10 @@ def test_killed_runs_end_with_the_same_bits(
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch compiles with a C++ compiler")
 def test_killed_compiled_runs_end_with_the_same_bits(tmp_path: Path) -> None:
     straight, killed = (training(tmp_path / name, "catch", 120, "step-vq-m") for name in "sk")
-    told = finish([*straight, "--compile"])
+    output = finish([*straight, "--compile"])
     kill_after([*killed, "--compile"], 5)
-    told += finish(command("resume", str(tmp_path / "k")))
-    assert "runs as it is written" not in told
+    output += finish(command("resume", str(tmp_path / "k")))
+    assert "runs as written" not in output
     assert final_weights(tmp_path / "k", 120) == final_weights(tmp_path / "s", 120)
     assert returns(tmp_path / "k") == returns(tmp_path / "s")
 
@@ -187,7 +187,7 @@ def returns(run: Path) -> str:
     return (run / "evaluation.json").read_text()
 
 
-def test_one_seed_one_run_two_seeds_two(tmp_path: Path) -> None:
+def test_the_seed_determines_the_run(tmp_path: Path) -> None:
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         finish(training(tmp_path / name, "catch", 96, "step-vq-m", seed))
     first, again, other = (final_weights(tmp_path / name, 96) for name in "abc")
@@ -202,14 +202,14 @@ def test_one_seed_one_run_two_seeds_two(tmp_path: Path) -> None:
         ("iris", 32, 80, ("tokenizer.encoder", "dynamics.sequence", "dynamics.next_token")),
     ],
 )
-def test_training_moves_every_part(
+def test_training_changes_every_part(
     tmp_path: Path, recipe: str, early: int, late: int, parts: tuple[str, ...]
 ) -> None:
-    """That equal bits are not those of untouched weights."""
+    """Otherwise equal bits could be those of initial weights."""
     found = []
     for steps in (early, late):
         finish(training(tmp_path / str(steps), "catch", steps, recipe))
-        found.append(load(final_weights(tmp_path / str(steps), age(steps, recipe))))
+        found.append(load(final_weights(tmp_path / str(steps), last_step(steps, recipe))))
     actor = "behaviour.network.actor" if in_epochs(recipe) else "behaviour.actor"
     for part in (*(f"world.{part}" for part in parts), actor):
         names = [name for name in found[0] if name.startswith(part)]

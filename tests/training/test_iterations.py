@@ -14,7 +14,6 @@ from tokenworlds.core.config import ConfigOf
 from tokenworlds.core.description import from_json, override, to_json
 from tokenworlds.core.progress import Progress
 from tokenworlds.core.protocols import Schedule
-from tokenworlds.training.dry_run import earlier
 from tokenworlds.training.schedules.epochs import Epochs
 from tokenworlds.training.schedules.iterations import Alternation, Iterations
 
@@ -192,7 +191,7 @@ def test_iterations_are_chosen_by_name_and_stored_as_json() -> None:
 
 
 def test_the_hint_for_more_steps_before_the_first_update_is_first_steps() -> None:
-    assert earlier(Iterations.Config()) == "schedule.first_steps"
+    assert Iterations.prefill_key == "schedule.first_steps"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A world that is watched while it codes."""
+"""Counts the frames that a world encodes."""
 
 from typing import Any
 
@@ -8,13 +8,13 @@ from tokenworlds.core.types import Segment
 
 
 def count_frames(world: Any) -> list[int]:
-    """How many frames each call of the world is to code, as time goes on."""
-    asked, original = list[int](), world.tokens_of
+    """A list that grows by the number of frames of each call of `tokens_of`."""
+    counts, original = list[int](), world.tokens_of
 
-    def codes_of(segment: Segment, wanted: Tensor) -> Tensor:
-        asked.append(int(wanted.sum()))
-        codes: Tensor = original(segment, wanted)
-        return codes
+    def tokens_of(segment: Segment, wanted: Tensor) -> Tensor:
+        counts.append(int(wanted.sum()))
+        tokens: Tensor = original(segment, wanted)
+        return tokens
 
-    world.tokens_of = codes_of
-    return asked
+    world.tokens_of = tokens_of
+    return counts

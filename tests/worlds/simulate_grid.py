@@ -1,4 +1,4 @@
-"""One update of PPO in 16 dreams of 50 steps: how often frames are drawn, and how many lessons."""
+"""One PPO update in 16 dreams of 50 steps: prints how often frames are decoded, and minibatches."""
 
 import sys
 from typing import Any
@@ -24,14 +24,14 @@ def main(looks_at: str) -> None:
     shape, space = FrameShape(recipe.resolution, recipe.resolution, 1), ActionSpace(3)
     world: Any = recipe.world.build(frame_shape=shape, action_space=space)
     world.eval()
-    facts = {"feature_shape": world.feature_shape, "frame_shape": shape, "action_space": space}
+    dimensions = {"feature_shape": world.feature_shape, "frame_shape": shape, "action_space": space}
     policy = variant(recipe, {"behaviour.horizon": 50, "behaviour.minibatch": 256}).behaviour
-    learner = policy.build(**facts)
-    drawn: list[object] = []
-    world.tokenizer.decoder.register_forward_hook(lambda *call: drawn.append(call))
+    learner: Any = policy.build(**dimensions)
+    decoded: list[object] = []
+    world.tokenizer.decoder.register_forward_hook(lambda *call: decoded.append(call))
     segment = blank(16, 5, shape)
-    lessons = list(learner.losses(world, segment, torch.Generator().manual_seed(0)))
-    print(len(drawn), len(lessons))
+    minibatches = list(learner.losses(world, segment, torch.Generator().manual_seed(0)))
+    print(len(decoded), len(minibatches))
 
 
 main(sys.argv[1])

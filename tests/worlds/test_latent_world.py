@@ -1,4 +1,4 @@
-"""The latent world: one history however it is read, and nothing looked at too early."""
+"""The latent world: acting, dreaming and learning agree, and predictions read only the past."""
 
 from dataclasses import replace
 from typing import Any
@@ -21,15 +21,15 @@ def build(name: str = "step-vq-m", space: ActionSpace | None = None, **changes: 
     torch.manual_seed(0)
     config = {f"world.{key}": value for key, value in changes.items()}
     recipe = variant(load(name, "nano").recipe, config)
-    facts = {"frame_shape": FrameShape(32, 32), "action_space": space or ActionSpace(3)}
-    world = recipe.world.build(**facts)
+    dimensions = {"frame_shape": FrameShape(32, 32), "action_space": space or ActionSpace(3)}
+    world = recipe.world.build(**dimensions)
     assert isinstance(world, Latent)
-    place_codes(world)
+    spread_codebook(world)
     return world.eval()
 
 
-def place_codes(world: Latent) -> None:
-    """Spread the codebook over noise, so that different frames have different codes."""
+def spread_codebook(world: Latent) -> None:
+    """Spread the codebook over noise, so that different frames have different tokens."""
     noise = to_frames(segment(batch=8).frame)
     for follow in world.tokenizer.losses(
         noise, world.tokenizer.encode(noise), torch.ones(8, STEPS, dtype=torch.bool)
@@ -55,91 +55,90 @@ def segment(batch: int = 3, steps: int = STEPS, firsts: tuple[int, ...] = (3,)) 
     )
 
 
-def observe_all(world: Latent, seen: Segment) -> list[Tensor]:
-    """The feature at each step, as an agent gets it that meets the frames one by one."""
+def observe_all(world: Latent, real: Segment) -> list[Tensor]:
+    """The feature at each step of an agent that observes the frames one by one."""
     carry, features = None, []
-    for t in range(seen.first.shape[1]):
-        before = seen.action[:, t - 1] if t else torch.zeros_like(seen.action[:, 0])
-        reset = seen.first[:, t] if t else torch.ones_like(seen.first[:, 0])
-        carry = world.observe(seen.frame[:, t], before, reset, carry)
+    for t in range(real.first.shape[1]):
+        before = real.action[:, t - 1] if t else torch.zeros_like(real.action[:, 0])
+        reset = real.first[:, t] if t else torch.ones_like(real.first[:, 0])
+        carry = world.observe(real.frame[:, t], before, reset, carry)
         features.append(world.view(carry).feature)
     return features
 
 
-def window(seen: Segment, end: int) -> Segment:
-    return map_tensors(lambda leaf: leaf[:, :end], seen)
+def window(real: Segment, end: int) -> Segment:
+    return map_tensors(lambda leaf: leaf[:, :end], real)
 
 
 @pytest.mark.parametrize("memory", [0, STEPS])
 @pytest.mark.parametrize("name", RECIPES)
 def test_acting_and_dreaming_start_from_the_same_state(name: str, memory: int) -> None:
-    world, seen = build(name, memory=memory), segment()
-    features = observe_all(world, seen)
+    world, real = build(name, memory=memory), segment()
+    features = observe_all(world, real)
     for end in range(1, STEPS + 1):
-        started = world.view(world.start(window(seen, end), steps=4)).feature
+        started = world.view(world.start(window(real, end), steps=4)).feature
         torch.testing.assert_close(started, features[end - 1], atol=1e-4, rtol=1e-4)
 
 
-def test_a_short_memory_forgets_what_is_older() -> None:
-    world, seen = build(memory=2), segment(firsts=())
-    other = replace(seen, frame=seen.frame.clone())
+def test_a_short_memory_forgets_older_steps() -> None:
+    world, real = build(memory=2), segment(firsts=())
+    other = replace(real, frame=real.frame.clone())
     other.frame[:, :2] = 255 - other.frame[:, :2]
-    ours, theirs = observe_all(world, seen), observe_all(world, other)
+    ours, theirs = observe_all(world, real), observe_all(world, other)
     assert not torch.allclose(ours[3], theirs[3])
     torch.testing.assert_close(ours[4], theirs[4])
 
 
-def test_an_episode_begins_without_a_past() -> None:
-    world, seen = build(), segment(firsts=(3,))
-    other = replace(seen, frame=seen.frame.clone(), action=seen.action.clone())
+def test_an_episode_is_independent_of_the_one_before() -> None:
+    world, real = build(), segment(firsts=(3,))
+    other = replace(real, frame=real.frame.clone(), action=real.action.clone())
     other.frame[:, :3] = 255 - other.frame[:, :3]
     other.action[:, :3] = 2 - other.action[:, :3]
-    ours, theirs = observe_all(world, seen), observe_all(world, other)
+    ours, theirs = observe_all(world, real), observe_all(world, other)
     torch.testing.assert_close(ours[5][0], theirs[5][0])
     assert not torch.allclose(ours[5][1], theirs[5][1])
 
 
-def test_dream_goes_on_as_acting_would() -> None:
-    """Stepping a state with an action gives the history that observing after it gives."""
-    world, seen = build(), segment()
-    started = world.start(window(seen, 5), steps=1)
-    dreamt, _ = world.step(started, seen.action[:, 4], torch.Generator().manual_seed(0))
-    real = world.start(window(seen, 6), steps=1)
-    torch.testing.assert_close(dreamt.history, real.history, atol=1e-4, rtol=1e-4)
+def test_an_imagined_step_gives_the_history_of_a_real_one() -> None:
+    world, real = build(), segment()
+    started = world.start(window(real, 5), steps=1)
+    imagined, _ = world.step(started, real.action[:, 4], torch.Generator().manual_seed(0))
+    expected = world.start(window(real, 6), steps=1)
+    torch.testing.assert_close(imagined.hidden, expected.hidden, atol=1e-4, rtol=1e-4)
 
 
-def test_nothing_is_predicted_across_an_episodes_boundary() -> None:
-    world, seen = build(), segment(firsts=(3,))
-    losses = world.losses(seen)
+def test_nothing_is_predicted_across_episodes() -> None:
+    world, real = build(), segment(firsts=(3,))
+    losses = world.losses(real)
     mask = losses.masks["dynamics"]
     assert mask.shape == (3, STEPS - 1)
     assert not mask[0, 2]
     assert mask.sum() == mask.numel() - 1
 
 
-def test_outcomes_and_prediction_do_not_look_ahead() -> None:
-    """Up to step t they hang on frames up to t only; the prediction made at t is of t + 1."""
-    world, seen = build(), segment(firsts=())
-    other = replace(seen, frame=seen.frame.clone())
+def test_predictions_depend_on_the_past_only() -> None:
+    """Those up to step t depend on frames up to t; the tokens predicted at t are those of t + 1."""
+    world, real = build(), segment(firsts=())
+    other = replace(real, frame=real.frame.clone())
     other.frame[:, 4:] = 255 - other.frame[:, 4:]
-    ours, theirs = world.losses(seen).terms, world.losses(other).terms
+    ours, theirs = world.losses(real).terms, world.losses(other).terms
     torch.testing.assert_close(ours["termination"][:, :4], theirs["termination"][:, :4])
     torch.testing.assert_close(ours["dynamics"][:, :3], theirs["dynamics"][:, :3])
     assert not torch.allclose(ours["dynamics"][:, 3], theirs["dynamics"][:, 3])
     assert not torch.allclose(ours["termination"][:, 4], theirs["termination"][:, 4])
 
 
-def test_the_action_of_a_step_bears_on_its_reward() -> None:
-    world, seen = build(), segment(firsts=())
-    other = replace(seen, action=seen.action.clone())
+def test_the_action_of_a_step_affects_its_outcome() -> None:
+    world, real = build(), segment(firsts=())
+    other = replace(real, action=real.action.clone())
     other.action[:, 4] = (other.action[:, 4] + 1) % 3
-    ours, theirs = world.losses(seen).terms, world.losses(other).terms
-    # The reward head begins at zero everywhere; the ending head does not.
+    ours, theirs = world.losses(real).terms, world.losses(other).terms
+    # The reward head starts at zero everywhere; the termination head does not.
     torch.testing.assert_close(ours["termination"][:, :4], theirs["termination"][:, :4])
     assert not torch.allclose(ours["termination"][:, 4], theirs["termination"][:, 4])
 
 
-def test_looking_codes_up_equals_multiplying_one_hots() -> None:
+def test_token_look_up_equals_multiplication_of_one_hots() -> None:
     world = build()
     index = torch.randint(0, 16, (2, 5, 16))
     action = torch.randn(2, 5, 3)
@@ -149,44 +148,47 @@ def test_looking_codes_up_equals_multiplying_one_hots() -> None:
 
 
 def test_dreams_are_decoded_only_on_request() -> None:
-    world, seen = build(), segment()
+    world, real = build(), segment()
     calls: list[int] = []
     tokenizer: Any = world.tokenizer
     tokenizer.decoder.register_forward_hook(lambda *_: calls.append(1))
-    carry = world.start(window(seen, 4), steps=2)
-    carry, dream = world.step(carry, seen.action[:, 4])
+    carry = world.start(window(real, 4), steps=2)
+    carry, _ = world.step(carry, real.action[:, 4])
+    view = world.view(carry)
     assert not calls
-    assert dream.frame.shape == (3, 3, 32, 32)
+    assert view.frame.shape == (3, 3, 32, 32)
     assert calls
 
 
-def test_the_habit_of_acting_on_the_prediction_is_a_switch() -> None:
-    seen = segment(firsts=())
-    sighted, habit = build(), build(acts_on="prediction")
-    ours = observe_all(sighted, seen)
-    theirs = observe_all(habit, seen)
+def test_acting_on_predicted_tokens_is_an_option() -> None:
+    real = segment(firsts=())
+    encoding, prediction = build(), build(acts_on="prediction")
+    ours = observe_all(encoding, real)
+    theirs = observe_all(prediction, real)
     torch.testing.assert_close(ours[0], theirs[0])  # Nothing can be predicted at the start.
-    codes = sighted.tokenizer.tokens * sighted.tokenizer.vocabulary
+    tokens = encoding.tokenizer.tokens * encoding.tokenizer.vocabulary
     for mine, other in zip(ours[1:], theirs[1:], strict=True):
-        torch.testing.assert_close(mine[:, codes:], other[:, codes:])  # Both have looked back.
-        assert not torch.allclose(mine[:, :codes], other[:, :codes])
+        torch.testing.assert_close(mine[:, tokens:], other[:, tokens:])  # The history is the same.
+        assert not torch.allclose(mine[:, :tokens], other[:, :tokens])
 
 
-def test_detach_keeps_the_dynamics_out_of_the_tokenizer() -> None:
+def test_detach_stops_the_gradient_before_the_tokenizer() -> None:
     for detach in (False, True):
         world = build(detach=detach)
         world.train()
         tokenizer: Any = world.tokenizer
         loss = world.losses(segment()).means()["termination"]
         loss.backward()
-        moved = any(p.grad is not None and p.grad.abs().sum() > 0 for p in tokenizer.parameters())
-        assert moved is not detach
+        has_gradient = any(
+            p.grad is not None and p.grad.abs().sum() > 0 for p in tokenizer.parameters()
+        )
+        assert has_gradient is not detach
 
 
 def test_continuous_actions() -> None:
     world = build(space=ActionSpace(2, discrete=False))
-    seen = segment()
-    seen = replace(seen, action=torch.rand(3, STEPS, 2) * 2 - 1)
-    assert torch.isfinite(sum(world.losses(seen).means().values(), torch.zeros(())))
-    _, dream = world.step(world.start(window(seen, 4), 1), seen.action[:, 4])
-    assert dream.feature.shape == (3, *world.feature_shape)
+    real = segment()
+    real = replace(real, action=torch.rand(3, STEPS, 2) * 2 - 1)
+    assert torch.isfinite(sum(world.losses(real).means().values(), torch.zeros(())))
+    carry, _ = world.step(world.start(window(real, 4), 1), real.action[:, 4])
+    assert world.view(carry).feature.shape == (3, *world.feature_shape)

@@ -1,4 +1,4 @@
-"""Codes are worked out once while their tokenizer stands still, and make no difference else."""
+"""Each frame is encoded once between tokenizer updates; results are those without a cache."""
 
 from dataclasses import replace
 from typing import Any
@@ -10,122 +10,122 @@ from counted_frames import count_frames
 from token_world_parts import build, segment
 from torch import Tensor
 
+from tokenworlds.core.protocols import CachesTokens
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import Segment
-from tokenworlds.training.token_cache import Coding, TokenCache
+from tokenworlds.training.token_cache import TokenCache
 
 WORLDS = ("iris", "delta_iris")
-STREAMS, STEPS = 2, 12
+ENVS, STEPS = 2, 12
 CPU = torch.device("cpu")
 
 
 def windows(starts: list[tuple[int, int]], length: int) -> tuple[Segment, np.ndarray]:
-    """Of environments of noise."""
-    store = segment(STREAMS, STEPS)
+    """Segments of environments with noise as frames, and where they start."""
+    store = segment(ENVS, STEPS)
     parts = [
-        map_tensors(lambda leaf, s=stream, t=time: leaf[s : s + 1, t : t + length], store)
-        for stream, time in starts
+        map_tensors(lambda leaf, e=env, t=time: leaf[e : e + 1, t : t + length], store)
+        for env, time in starts
     ]
     whole = map_tensors(lambda *leaves: torch.cat(leaves), parts[0], *parts[1:])
     return whole, np.array(starts)
 
 
-def told(known: TokenCache, seen: Segment, starts: np.ndarray) -> Tensor:
-    """The codes that a segment is completed with."""
-    codes = known.complete(seen, starts).codes
-    assert codes is not None
-    return codes
+def tokens_from(cache: TokenCache, real: Segment, starts: np.ndarray) -> Tensor:
+    tokens = cache.complete(real, starts).tokens
+    assert tokens is not None
+    return tokens
 
 
-def plain(world: Any, seen: Segment) -> Tensor:
-    """Each frame coded on its own segment, all of them."""
-    wanted = torch.ones_like(seen.mask)
+def encode_all(world: Any, real: Segment) -> Tensor:
+    """The tokens of all frames of a segment, without a cache."""
+    wanted = torch.ones_like(real.mask)
     wanted[:, : world.token_context] = False
-    codes: Tensor = world.tokens_of(seen, wanted)
-    return codes
+    tokens: Tensor = world.tokens_of(real, wanted)
+    return tokens
 
 
 @pytest.mark.parametrize("name", WORLDS)
-def test_codes_that_are_known_are_those_of_the_frames(name: str) -> None:
+def test_cached_tokens_are_those_of_the_frames(name: str) -> None:
     world = build(name)
-    assert isinstance(world, Coding)
-    known = TokenCache(world, CPU)
+    assert isinstance(world, CachesTokens)
+    cache = TokenCache(world, CPU)
     for starts in ([(0, 0), (1, 3)], [(1, 1), (0, 4), (1, 1)], [(0, 2), (1, 7)]):
-        seen, places = windows(starts, 5)
-        codes = told(known, seen, places)
-        found = codes[:, world.token_context :].flatten(0, 1)
-        assert torch.equal(found, plain(world, seen))
+        real, places = windows(starts, 5)
+        tokens = tokens_from(cache, real, places)
+        found = tokens[:, world.token_context :].flatten(0, 1)
+        assert torch.equal(found, encode_all(world, real))
         assert len(found.unique()) > 2
 
 
 @pytest.mark.parametrize("name", WORLDS)
-def test_no_frame_is_coded_twice(name: str) -> None:
+def test_no_frame_is_encoded_twice(name: str) -> None:
     world = build(name)
-    asked, known = count_frames(world), TokenCache(world, CPU)
+    counts, cache = count_frames(world), TokenCache(world, CPU)
     back = world.token_context
-    known.complete(*windows([(0, 0), (0, 2), (0, 0)], 5))
-    assert asked == [7 - back]  # Steps 0 to 6 of one stream, in three overlapping windows.
-    known.complete(*windows([(0, 1), (0, 2)], 5))
-    assert asked == [7 - back]
-    known.complete(*windows([(0, 4), (1, 0)], 5))
-    assert asked == [7 - back, 2 + 5 - back]
+    cache.complete(*windows([(0, 0), (0, 2), (0, 0)], 5))
+    assert counts == [7 - back]  # Steps 0 to 6 of one environment, in three overlapping segments.
+    cache.complete(*windows([(0, 1), (0, 2)], 5))
+    assert counts == [7 - back]
+    cache.complete(*windows([(0, 4), (1, 0)], 5))
+    assert counts == [7 - back, 2 + 5 - back]
 
 
 @pytest.mark.parametrize("name", WORLDS)
-def test_when_the_tokenizer_has_learned_all_is_coded_anew(name: str) -> None:
+def test_after_a_tokenizer_update_frames_are_encoded_again(name: str) -> None:
     world = build(name)
-    asked, known = count_frames(world), TokenCache(world, CPU)
-    seen = windows([(1, 2)], 5)
-    known.complete(*seen)
+    counts, cache = count_frames(world), TokenCache(world, CPU)
+    real = windows([(1, 2)], 5)
+    cache.complete(*real)
     with torch.no_grad():
         for parameter in world.tokenizer.parameters():
             parameter.add_(torch.randn_like(parameter))
-    known.forget()
-    codes = told(known, *seen)
-    assert asked == [5 - world.token_context] * 2
-    assert torch.equal(codes[0, world.token_context :], plain(world, seen[0]))
+    cache.clear()
+    tokens = tokens_from(cache, *real)
+    assert counts == [5 - world.token_context] * 2
+    assert torch.equal(tokens[0, world.token_context :], encode_all(world, real[0]))
 
 
 @pytest.mark.parametrize("name", WORLDS)
-def test_what_is_known_survives_in_a_state(name: str) -> None:
+def test_a_restored_cache_has_the_same_tokens(name: str) -> None:
     world = build(name)
-    asked = count_frames(world)
+    counts = count_frames(world)
     before, after = TokenCache(world, CPU), TokenCache(world, CPU)
     after.restore(before.state())
-    seen = windows([(0, 1), (1, 3)], 5)
-    codes = told(before, *seen)
+    real = windows([(0, 1), (1, 3)], 5)
+    tokens = tokens_from(before, *real)
     after.restore(before.state())
-    asked.clear()
-    assert torch.equal(told(after, *seen), codes)
-    assert not asked
+    counts.clear()
+    assert torch.equal(tokens_from(after, *real), tokens)
+    assert not counts
     after.complete(*windows([(0, 0)], 5))
-    # Of a change the frame before is needed too: the first of a window is not known by it.
-    assert asked == [1]
-    assert torch.equal(told(before, *seen), codes)
+    # A change depends on the frame before it: a segment does not give the tokens of its first.
+    assert counts == [1]
+    assert torch.equal(tokens_from(before, *real), tokens)
 
 
 @pytest.mark.parametrize("name", WORLDS)
-def test_what_is_learned_and_dreamt_is_the_same(name: str) -> None:
+def test_losses_and_dreams_are_the_same_with_cached_tokens(name: str) -> None:
     world = build(name)
-    seen, places = windows([(0, 0), (1, 3), (1, 4)], 6)
-    seen = replace(seen, first=torch.rand(3, 6, generator=torch.Generator().manual_seed(0)) < 0.3)
-    knowing = TokenCache(world, CPU).complete(seen, places)
+    real, places = windows([(0, 0), (1, 3), (1, 4)], 6)
+    real = replace(real, first=torch.rand(3, 6, generator=torch.Generator().manual_seed(0)) < 0.3)
+    cached = TokenCache(world, CPU).complete(real, places)
     with torch.no_grad():
-        terms = [world.losses(each).terms for each in (seen, knowing)]
+        terms = [world.losses(each).terms for each in (real, cached)]
         for term in terms[0]:
             torch.testing.assert_close(terms[1][term], terms[0][term], rtol=1e-5, atol=1e-5)
-        shown = [world.policy_frames(each) for each in (seen, knowing)]
+        shown = [world.policy_frames(each) for each in (real, cached)]
         torch.testing.assert_close(shown[1], shown[0], rtol=1e-5, atol=1e-5)
-        dreams = [dream(world, each) for each in (seen, knowing)]
+        dreams = [dream(world, each) for each in (real, cached)]
     torch.testing.assert_close(dreams[1], dreams[0], rtol=1e-5, atol=1e-5)
 
 
-def dream(world: Any, seen: Segment) -> Tensor:
+def dream(world: Any, real: Segment) -> Tensor:
     """Frames of two steps from the end of a segment."""
-    carry, generator = world.start(seen, 2), torch.Generator().manual_seed(0)
+    carry, generator = world.start(real, 2), torch.Generator().manual_seed(0)
     frames = [world.view(carry).frame]
     for _ in range(2):
-        action = torch.zeros(len(seen.first), dtype=torch.long)
-        carry, dreamt = world.step(carry, action, generator)
-        frames.append(dreamt.frame)
+        action = torch.zeros(len(real.first), dtype=torch.long)
+        carry, _ = world.step(carry, action, generator)
+        frames.append(world.view(carry).frame)
     return torch.stack(frames)

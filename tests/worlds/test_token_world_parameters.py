@@ -1,4 +1,4 @@
-"""The token worlds of the papers, parameter by parameter."""
+"""The token worlds have the papers' parameter counts."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def counts(dynamics: nn.Module) -> dict[str, int]:
     return {name: count(part) for name, part in dynamics.named_children()}
 
 
-def test_iris_has_the_parameters_of_the_paper() -> None:
+def test_iris_has_the_parameter_counts_of_the_paper() -> None:
     config = Iris.Config(tokenizer=AttentiveVQ.Config(), sequence=TokenTransformer.Config())
     world = config.build(frame_shape=FrameShape(64, 64), action_space=ActionSpace(18))
     assert counts(world.dynamics) == {
@@ -44,7 +44,7 @@ def paper_delta(width: int, heads: int, positions: int, latent: int, **changes: 
     return DeltaIris.Config(tokenizer=Delta.Config(), sequence=sequence, image=image, **changes)
 
 
-def test_delta_iris_for_crafter_has_the_parameters_of_the_paper() -> None:
+def test_delta_iris_for_crafter_has_the_parameter_counts_of_the_paper() -> None:
     config = paper_delta(512, 8, 126, 8)
     world = config.build(frame_shape=FrameShape(64, 64), action_space=ActionSpace(17))
     assert counts(world.dynamics) == {
@@ -59,7 +59,7 @@ def test_delta_iris_for_crafter_has_the_parameters_of_the_paper() -> None:
     assert count(world.dynamics) == 11_948_457
 
 
-def test_delta_iris_for_atari_has_the_parameters_of_the_paper() -> None:
+def test_delta_iris_for_atari_has_the_parameter_counts_of_the_paper() -> None:
     config = paper_delta(256, 4, 156, 4, reward=SignReward.Config())
     world = config.build(frame_shape=FrameShape(64, 64), action_space=ActionSpace(18))
     assert counts(world.dynamics) == {

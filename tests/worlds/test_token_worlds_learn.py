@@ -1,4 +1,4 @@
-"""A game of one moving square is learnt by heart: the dream is what would have happened."""
+"""The token worlds learn a game of one moving square: their dreams follow its rules."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +24,7 @@ from tokenworlds.core.types import (
 PLACES, HALF, STEPS = 4, SIDE // 2, 5
 
 
-def draw(place: Tensor) -> Tensor:
+def render(place: Tensor) -> Tensor:
     """A bright quarter."""
     frame = torch.zeros(*place.shape, SIDE, SIDE, 3, dtype=torch.uint8)
     for quarter in range(PLACES):
@@ -36,23 +36,23 @@ def draw(place: Tensor) -> Tensor:
 
 
 def play(batch: int, steps: int, generator: torch.Generator) -> Segment:
-    """Action 0 stays, 1 goes on; arriving at the last quarter is rewarded."""
+    """Action 0 stays, 1 moves on; reaching the last quarter pays 1."""
     action = torch.randint(0, 2, (batch, steps), generator=generator)
     begin = torch.randint(0, PLACES, (batch, 1), generator=generator)
     place = (begin + torch.cat([torch.zeros_like(begin), action.cumsum(1)], 1)) % PLACES
     no = torch.zeros(batch, steps, dtype=torch.bool)
     reward = ((place[:, 1:] == PLACES - 1) & (action == 1)).float()
-    return Segment(draw(place[:, :-1]), no, action, reward, no, no, ~no)
+    return Segment(render(place[:, :-1]), no, action, reward, no, no, ~no)
 
 
-def learn(world: Any, part: str, updates: int, batch: int, steps: int) -> None:
+def learn(world: Any, name: str, updates: int, batch: int, steps: int) -> None:
     generator = torch.Generator().manual_seed(0)
-    learning = world.trainables()[part]
+    learning = world.trainables()[name]
     optimizer = torch.optim.Adam(learning.module.parameters(), lr=5e-3)
     rate = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.05, updates)
     learning.module.train()
     for _ in range(updates):
-        losses = next(learning.losses(play(batch, steps, generator)))
+        losses = learning.losses(play(batch, steps, generator))
         optimizer.zero_grad()
         sum(losses.means().values(), torch.zeros(())).backward()
         optimizer.step()
@@ -63,11 +63,11 @@ def learn(world: Any, part: str, updates: int, batch: int, steps: int) -> None:
 
 
 class Quarters(nn.Module, Component):
-    """A tokenizer that has nothing to learn: one token for each quarter, bright or dark."""
+    """A tokenizer without weights: one token for each quarter, bright or dark."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Quarters"]):
-        """No choices."""
+        pass
 
     def __init__(self, config: Config, *, frame_shape: FrameShape) -> None:
         super().__init__()
@@ -95,33 +95,34 @@ def place_of(frame: Tensor) -> Tensor:
     return light.argmax(-1)
 
 
-def share_foreseen(world: Any) -> tuple[float, float]:
-    """How many of the frames and rewards of some dreamt steps are those of the game."""
-    # No further than the positions that were learnt.
+def share_predicted(world: Any) -> tuple[float, float]:
+    """The shares of imagined frames and of imagined rewards that are right."""
+    # Only as long as the segments of training, whose positions have learned.
     real = play(32, STEPS, torch.Generator().manual_seed(1))
     given = map_tensors(lambda leaf: leaf[:, :2], real)
     carry, generator = world.start(given, STEPS), torch.Generator().manual_seed(0)
     frames, rewards = [], []
     for t in range(1, STEPS - 1):
-        carry, dream = world.step(carry, real.action[:, t], generator)
-        frames.append(place_of(dream.frame) == place_of(to_frames(real.frame[:, t + 1])))
-        rewards.append((dream.reward - real.reward[:, t]).abs() < 0.1)
+        carry, outcome = world.step(carry, real.action[:, t], generator)
+        frame = world.view(carry).frame
+        frames.append(place_of(frame) == place_of(to_frames(real.frame[:, t + 1])))
+        rewards.append((outcome.reward - real.reward[:, t]).abs() < 0.1)
     return float(torch.stack(frames).float().mean()), float(torch.stack(rewards).float().mean())
 
 
-def test_iris_dreams_what_would_have_happened() -> None:
+def test_dreams_of_iris_follow_the_rules() -> None:
     world = build("iris", tokenizer=Quarters.Config(), context=1)
     learn(world, "world", 220, 16, STEPS)
-    frames, rewards = share_foreseen(world)
+    frames, rewards = share_predicted(world)
     assert frames > 0.95
     assert rewards > 0.95
 
 
 @pytest.mark.slow
-def test_delta_iris_dreams_what_would_have_happened() -> None:
+def test_dreams_of_delta_iris_follow_the_rules() -> None:
     world = build("delta_iris", context=1)
     learn(world, "tokenizer", 200, 8, 3)
     learn(world, "world", 160, 16, STEPS)
-    frames, rewards = share_foreseen(world)
+    frames, rewards = share_predicted(world)
     assert frames > 0.95
     assert rewards > 0.95

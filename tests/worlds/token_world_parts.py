@@ -1,4 +1,4 @@
-"""Small token worlds, segments for them, and the same transformer written without a cache."""
+"""Small token worlds, segments for them, and their transformer without a cache."""
 
 from collections.abc import Callable
 from typing import Any
@@ -46,22 +46,22 @@ CONFIGS: dict[str, Callable[..., Any]] = {"iris": iris_config, "delta_iris": del
 
 
 def build(name: str, space: ActionSpace | None = None, **changes: Any) -> Any:
-    """A world whose weights are large enough for everything to matter."""
+    """A world with weights so large that every input affects its predictions."""
     torch.manual_seed(0)
-    facts = {"frame_shape": FrameShape(SIDE, SIDE), "action_space": space or ActionSpace(3)}
-    world: Any = CONFIGS[name](**changes).build(**facts)
+    dimensions = {"frame_shape": FrameShape(SIDE, SIDE), "action_space": space or ActionSpace(3)}
+    world: Any = CONFIGS[name](**changes).build(**dimensions)
     with torch.no_grad():
         for part in world.dynamics.modules():
             if isinstance(part, torch.nn.Linear | torch.nn.Embedding):
                 part.weight.copy_(torch.randn_like(part.weight) * 0.2)
         world.dynamics.action.weight.copy_(torch.randn_like(world.dynamics.action.weight) * 0.5)
         if hasattr(world.tokenizer, "codebook"):
-            spread_codes(world, name)
+            spread_codebook(world, name)
     return world.eval()
 
 
-def spread_codes(world: Any, name: str) -> None:
-    """Different frames, different codes."""
+def spread_codebook(world: Any, name: str) -> None:
+    """Make different frames have different tokens."""
     codebook = world.tokenizer.codebook
     if name == "iris":
         frames = segment(8, 4).frame
@@ -73,7 +73,7 @@ def spread_codes(world: Any, name: str) -> None:
 
 
 def segment(batch: int, steps: int, firsts: tuple[int, ...] = (), seed: int = 1) -> Segment:
-    """Noise; episodes open at these steps of the first row."""
+    """Noise; episodes start at these steps of the first row."""
     generator = torch.Generator().manual_seed(seed)
     no = torch.zeros(batch, steps, dtype=torch.bool)
     first = no.clone()
@@ -92,7 +92,7 @@ def segment(batch: int, steps: int, firsts: tuple[int, ...] = (), seed: int = 1)
 
 
 def hidden_states(transformer: TokenTransformer, x: Tensor) -> Tensor:
-    """One sequence, all of it, as the paper writes it."""
+    """The hidden states of one whole sequence, as in the paper."""
     count, heads = len(x), transformer.stack().__iter__().__next__().attention.heads
     causal = torch.ones(count, count, dtype=torch.bool).tril()
     x = x + transformer.positions.weight[:count]

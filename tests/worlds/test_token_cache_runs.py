@@ -1,4 +1,4 @@
-"""A run in epochs codes no frame twice while its tokenizer stands still, and learns the same."""
+"""A run in epochs encodes each frame once between tokenizer updates, and learns the same."""
 
 import shutil
 from pathlib import Path
@@ -34,16 +34,16 @@ TINY = (
 )
 
 
-def work(job: Trainer, recipe: Recipe) -> None:
+def work(trainer: Trainer, recipe: Recipe) -> None:
     """All phases of a run."""
     for phase in build_schedule(recipe).phases(Progress()):
-        job.collect(phase)
+        trainer.collect(phase)
         for name, count in phase.updates.items():
             for _ in range(count):
-                job.update(name)
+                trainer.update(name)
 
 
-def job_of(name: str, folder: Path) -> Trainer:
+def trainer_of(name: str, folder: Path) -> Trainer:
     recipe = override(load(name, "nano", "catch").recipe, TINY)
     env = EnvSpec("catch", size=recipe.resolution, grey=recipe.grey)
     spec = RunSpec(recipe_name=name, size="nano", recipe=recipe, env=env, seed=0, threads=1)
@@ -51,46 +51,46 @@ def job_of(name: str, folder: Path) -> Trainer:
 
 
 @pytest.mark.parametrize("name", ["iris", "delta-iris"])
-def test_a_run_that_knows_its_codes_learns_what_any_other_learns(name: str, tmp_path: Path) -> None:
-    knowing, plain = job_of(name, tmp_path / "knowing"), job_of(name, tmp_path / "plain")
-    plain.codes = None
-    asked = count_frames(knowing.agent.world)
-    for job in (knowing, plain):
+def test_a_run_with_a_token_cache_learns_the_same(name: str, tmp_path: Path) -> None:
+    cached, plain = trainer_of(name, tmp_path / "cached"), trainer_of(name, tmp_path / "plain")
+    plain.tokens = None
+    counts = count_frames(cached.agent.world)
+    for trainer in (cached, plain):
         torch.manual_seed(0)
-        work(job, job.spec.recipe)
-        job.close()
-    weights = [dict(job.agent.named_parameters()) for job in (knowing, plain)]
+        work(trainer, trainer.spec.recipe)
+        trainer.close()
+    weights = [dict(trainer.agent.named_parameters()) for trainer in (cached, plain)]
     for path, value in weights[0].items():
         torch.testing.assert_close(value, weights[1][path], rtol=1e-5, atol=1e-5)
-    assert 0 < sum(asked) <= frames_encoded(knowing.spec.recipe)
+    assert 0 < sum(counts) <= frames_encoded(cached.spec.recipe)
 
 
 @pytest.mark.parametrize("name", ["iris", "delta-iris"])
-def test_a_run_taken_up_in_an_epoch_codes_no_frame_again(name: str, tmp_path: Path) -> None:
-    straight, asked = job_of(name, tmp_path / "straight"), dict[str, list[int]]()
+def test_a_run_resumed_within_an_epoch_encodes_no_frame_again(name: str, tmp_path: Path) -> None:
+    straight, counts = trainer_of(name, tmp_path / "straight"), dict[str, list[int]]()
     straight.collect(next(build_schedule(straight.spec.recipe).phases(Progress())))
     straight.update("tokenizer")
     straight.update("world")
     folder = write(tmp_path, 0, straight.checkpoint())
     shutil.copytree(tmp_path / "straight", tmp_path / "resumed")
-    resumed = job_of(name, tmp_path / "resumed")
+    resumed = trainer_of(name, tmp_path / "resumed")
     resumed.restore(read(folder))
-    for side, job in (("straight", straight), ("resumed", resumed)):
-        asked[side] = count_frames(job.agent.world)
+    for side, trainer in (("straight", straight), ("resumed", resumed)):
+        counts[side] = count_frames(trainer.agent.world)
         for learner in ("world", "behaviour", "world"):
-            job.update(learner)
-        job.close()
-    assert asked["resumed"] == asked["straight"]
-    weights = [job.agent.state_dict() for job in (straight, resumed)]
+            trainer.update(learner)
+        trainer.close()
+    assert counts["resumed"] == counts["straight"]
+    weights = [trainer.agent.state_dict() for trainer in (straight, resumed)]
     assert all(torch.equal(value, weights[1][path]) for path, value in weights[0].items())
 
 
-def test_an_update_of_the_tokenizer_makes_its_codes_unknown(tmp_path: Path) -> None:
-    job = job_of("iris", tmp_path)
-    job.collect(next(build_schedule(job.spec.recipe).phases(Progress())))
-    job.update("world")
-    assert job.codes is not None
-    assert (job.codes.state()["codes"] >= 0).any()
-    job.update("tokenizer")
-    assert not (job.codes.state()["codes"] >= 0).any()
-    job.close()
+def test_a_tokenizer_update_clears_the_cache(tmp_path: Path) -> None:
+    trainer = trainer_of("iris", tmp_path)
+    trainer.collect(next(build_schedule(trainer.spec.recipe).phases(Progress())))
+    trainer.update("world")
+    assert trainer.tokens is not None
+    assert (trainer.tokens.state()["tokens"] >= 0).any()
+    trainer.update("tokenizer")
+    assert not (trainer.tokens.state()["tokens"] >= 0).any()
+    trainer.close()

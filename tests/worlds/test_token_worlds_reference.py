@@ -1,4 +1,4 @@
-"""Token worlds against the same written plainly: one row, one episode, no cache, no masks."""
+"""Token worlds against a plain reference: one row, one episode, no cache, no masks."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,56 +16,62 @@ STEPS = 6
 
 
 @dataclass
-class Line:
-    """Tokens of one episode as vectors, and what each place is to foresee."""
+class Sequence:
+    """One episode: embedded tokens, the token after each place, and the places of actions."""
 
     x: list[Tensor]
     token: dict[int, int]
     action: list[int]
 
 
-def write(world: Any, frames: Tensor, action: Tensor, index: Tensor | None = None) -> Line:
-    """Frames [T C H W], one more than actions or as many, in line."""
+def sequence_of(
+    world: Any, frames: Tensor, action: Tensor, index: Tensor | None = None
+) -> Sequence:
+    """The sequence of frames [T C H W] and of as many actions, or one less."""
     iris = type(world).__name__ == "Iris"
-    return write_iris(world, frames, action, index) if iris else write_delta(world, frames, action)
+    return (
+        iris_sequence(world, frames, action, index)
+        if iris
+        else delta_sequence(world, frames, action)
+    )
 
 
-def write_iris(world: Any, frames: Tensor, action: Tensor, index: Tensor | None) -> Line:
-    dynamics, line = world.dynamics, Line([], {}, [])
+def iris_sequence(world: Any, frames: Tensor, action: Tensor, index: Tensor | None) -> Sequence:
+    dynamics, sequence = world.dynamics, Sequence([], {}, [])
     tokens = world.tokenizer.encode(frames).index if index is None else index
     for t in range(len(tokens)):
         for token in tokens[t]:
-            line.token[len(line.x) - 1] = int(token)
-            line.x.append(dynamics.token(token))
+            sequence.token[len(sequence.x) - 1] = int(token)
+            sequence.x.append(dynamics.token(token))
         if t < len(action):
-            line.action.append(len(line.x))
-            line.x.append(dynamics.action(world.action_space.encode(action[t])))
-    line.token.pop(-1)
-    return line
+            sequence.action.append(len(sequence.x))
+            sequence.x.append(dynamics.action(world.action_space.encode(action[t])))
+    sequence.token.pop(-1)
+    return sequence
 
 
-def write_delta(world: Any, frames: Tensor, action: Tensor) -> Line:
-    dynamics, line = world.dynamics, Line([], {}, [])
+def delta_sequence(world: Any, frames: Tensor, action: Tensor) -> Sequence:
+    dynamics, sequence = world.dynamics, Sequence([], {}, [])
     encoded = world.action_space.encode(action)
     for t in range(len(frames)):
         image = dynamics.image(frames[t])
-        line.x.append(image if t == 0 or world.config.with_image_tokens else image * 0)
+        sequence.x.append(image if t == 0 or world.config.with_image_tokens else image * 0)
         if t < len(action):
-            line.action.append(len(line.x))
-            line.x.append(dynamics.action(encoded[t]))
+            sequence.action.append(len(sequence.x))
+            sequence.x.append(dynamics.action(encoded[t]))
         if t + 1 < len(frames):
             codes = world.tokenizer.encode(frames[t + 1], Context(frames[t], encoded[t]))
             for token in codes.index:
-                line.token[len(line.x) - 1] = int(token)
-                line.x.append(dynamics.token(token))
-    return line
+                sequence.token[len(sequence.x) - 1] = int(token)
+                sequence.x.append(dynamics.token(token))
+    return sequence
 
 
 def episodes(seen: Segment, row: int) -> list[range]:
-    """The real steps of a row, parted where episodes open."""
-    opens = [t for t in range(STEPS) if t == 0 or seen.first[row, t]]
-    ends = [*opens[1:], int(seen.mask[row].sum())]
-    return [range(a, b) for a, b in zip(opens, ends, strict=True)]
+    """The real steps of a row, split where episodes start."""
+    starts = [t for t in range(STEPS) if t == 0 or seen.first[row, t]]
+    ends = [*starts[1:], int(seen.mask[row].sum())]
+    return [range(a, b) for a, b in zip(starts, ends, strict=True)]
 
 
 def with_padding(seen: Segment) -> Segment:
@@ -74,23 +80,23 @@ def with_padding(seen: Segment) -> Segment:
 
 
 @pytest.mark.parametrize(
-    ("name", "blind"), [("iris", False), *(("delta_iris", b) for b in (False, True))]
+    ("name", "without_images"), [("iris", False), *(("delta_iris", b) for b in (False, True))]
 )
 @torch.no_grad()
-def test_losses_are_those_of_each_episode_alone(name: str, blind: bool) -> None:
-    changes: dict[str, Any] = {"with_image_tokens": False} if blind else {}
+def test_losses_equal_those_of_separate_episodes(name: str, without_images: bool) -> None:
+    changes: dict[str, Any] = {"with_image_tokens": False} if without_images else {}
     world = build(name, **changes)
     seen = with_padding(segment(3, STEPS, firsts=(0, 2, 5)))
     sums: dict[str, list[Tensor]] = {"tokens": [], "reward": [], "termination": []}
     for row in range(3):
         for steps in episodes(seen, row):
             part = slice(steps.start, steps.stop)
-            line = write(world, to_frames(seen.frame[row, part]), seen.action[row, part])
-            hidden = hidden_states(world.dynamics.sequence, torch.stack(line.x))
-            for place, token in line.token.items():
+            sequence = sequence_of(world, to_frames(seen.frame[row, part]), seen.action[row, part])
+            hidden = hidden_states(world.dynamics.sequence, torch.stack(sequence.x))
+            for place, token in sequence.token.items():
                 logits = world.dynamics.next_token(hidden[place])
                 sums["tokens"].append(functional.cross_entropy(logits, torch.tensor(token)))
-            after = hidden[line.action]
+            after = hidden[sequence.action]
             sums["reward"] += world.dynamics.reward(after).loss(seen.reward[row, part])
             sums["termination"] += world.dynamics.termination(after).loss(
                 seen.terminated[row, part]
@@ -102,16 +108,16 @@ def test_losses_are_those_of_each_episode_alone(name: str, blind: bool) -> None:
 
 
 def recorded_dream(world: Any, seen: Segment, steps: int) -> tuple[list[Tensor], Tensor, Any]:
-    """Logits of every token, actions, and the tokens or frames of a dream."""
+    """Logits of all tokens, actions, and the dream's tokens or frames, with its features."""
     logits: list[Tensor] = []
     hook = world.dynamics.next_token.register_forward_hook(lambda *given: logits.append(given[2]))
     action = torch.randint(0, 3, (len(seen.frame), steps), generator=torch.Generator())
     carry, made = world.start(seen, steps), []
     features = [world.view(carry).feature]
     for t in range(steps):
-        carry, dream = world.step(carry, action[:, t], torch.Generator().manual_seed(t))
+        carry, _ = world.step(carry, action[:, t], torch.Generator().manual_seed(t))
         made.append(carry.index if hasattr(carry, "index") else carry.frame)
-        features.append(dream.feature)
+        features.append(world.view(carry).feature)
     hook.remove()
     return logits, action, (torch.stack(made, 1), torch.stack(features, 1))
 
@@ -120,8 +126,8 @@ def recorded_dream(world: Any, seen: Segment, steps: int) -> tuple[list[Tensor],
 @pytest.mark.parametrize("opening", [0, 3, 5])
 @pytest.mark.parametrize("name", NAMES)
 @torch.no_grad()
-def test_a_dream_with_a_cache_is_one_without(name: str, opening: int, context: int) -> None:
-    """Row 0 has an episode that opens early, within the context, or at the last frame."""
+def test_a_dream_with_a_cache_equals_one_without(name: str, opening: int, context: int) -> None:
+    """In row 0 an episode starts early, within the context, or at the last frame."""
     world, seen, steps = build(name, context=context), segment(2, STEPS, (opening,)), 4
     logits, action, (made, features) = recorded_dream(world, seen, steps)
     for row in range(2):
@@ -130,12 +136,12 @@ def test_a_dream_with_a_cache_is_one_without(name: str, opening: int, context: i
         real = to_frames(seen.frame[row, begin:])
         if name == "iris":
             index = torch.cat([world.tokenizer.encode(real).index, made[row]])
-            line = write(world, real, done, index)
-            places = sorted(line.token)[-4 * steps :]
+            sequence = sequence_of(world, real, done, index)
+            places = sorted(sequence.token)[-4 * steps :]
         else:
-            line = follow(world, real, done, made[row], logits, row)
-            places = sorted(line.token)[-4 * steps :]
-        hidden = hidden_states(world.dynamics.sequence, torch.stack(line.x))
+            sequence = follow(world, real, done, made[row], logits, row)
+            places = sorted(sequence.token)[-4 * steps :]
+        hidden = hidden_states(world.dynamics.sequence, torch.stack(sequence.x))
         expected = world.dynamics.next_token(hidden[places])
         found = torch.stack([each[row] for each in logits])
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
@@ -144,31 +150,31 @@ def test_a_dream_with_a_cache_is_one_without(name: str, opening: int, context: i
 
 def follow(
     world: Any, real: Tensor, done: Tensor, made: Tensor, logits: list[Tensor], row: int
-) -> Line:
-    """The line of a dream of changes, whose tokens are drawn again from the logits given."""
-    line = write_delta(world, real, done[: len(real) - 1])
+) -> Sequence:
+    """The sequence of a dream of changes, with tokens sampled again from the recorded logits."""
+    sequence = delta_sequence(world, real, done[: len(real) - 1])
     frame, encoded = real[-1], world.action_space.encode(done)
     for t in range(len(made)):
         done_now = encoded[len(real) - 1 + t]
-        line.x.append(world.dynamics.action(done_now))
-        index = redrawn(logits[4 * t : 4 * t + 4], t)[row]
+        sequence.x.append(world.dynamics.action(done_now))
+        index = resampled(logits[4 * t : 4 * t + 4], t)[row]
         for token in index:
-            line.token[len(line.x) - 1] = int(token)
-            line.x.append(world.dynamics.token(token))
+            sequence.token[len(sequence.x) - 1] = int(token)
+            sequence.x.append(world.dynamics.token(token))
         codes = world.tokenizer.look_up(index)
-        drawn = world.tokenizer.decode(codes, Context(frame, done_now))
+        decoded = world.tokenizer.decode(codes, Context(frame, done_now))
         frame = made[t]
         torch.testing.assert_close(frame * 255, (frame * 255).round(), atol=1e-4, rtol=0)
-        assert (frame - drawn).abs().max() < 0.5 / 255 + 1e-5
-        line.x.append(world.dynamics.image(frame))
-    return line
+        assert (frame - decoded).abs().max() < 0.5 / 255 + 1e-5
+        sequence.x.append(world.dynamics.image(frame))
+    return sequence
 
 
-def redrawn(logits: list[Tensor], seed: int) -> Tensor:
-    """The tokens that a generator draws after an ending was drawn from it."""
+def resampled(logits: list[Tensor], seed: int) -> Tensor:
+    """The tokens that a generator samples after it has sampled the termination."""
     generator, index = torch.Generator().manual_seed(seed), []
     torch.bernoulli(torch.full((len(logits[0]),), 0.5), generator=generator)
     for each in logits:
-        chance = torch.rand(len(each), 1, generator=generator)
-        index.append((each.softmax(-1).cumsum(-1) < chance).sum(-1))
+        uniform = torch.rand(len(each), 1, generator=generator)
+        index.append((each.softmax(-1).cumsum(-1) < uniform).sum(-1))
     return torch.stack(index, -1)
