@@ -81,7 +81,7 @@ def test_invalid_info_is_refused(tmp_path: Path) -> None:
         read_result(path)
 
 
-def test_the_score_and_the_rates_are_told() -> None:
+def test_the_score_and_the_rates_are_printed() -> None:
     lines = [line.split() for line in score_text(COUNTED).splitlines()]
     assert ["Crafter", "score", "12.8", "%;", "random", "policy:", "0.0", "%"] in lines
     assert ["eat_cow", "25.0", "%", "0.0", "%"] in lines
