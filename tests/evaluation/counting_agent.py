@@ -15,7 +15,7 @@ SIDE = 16
 
 
 class CountingWorld(nn.Module):
-    """An action adds `gain` times itself plus one to the level; rewards are the action."""
+    """An action adds `gain` times itself plus 1 to the level; the reward is the action."""
 
     frames = 1
 

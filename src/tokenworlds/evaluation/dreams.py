@@ -2,7 +2,7 @@
 
 After a few context frames of each episode the world imagines the rest under the recorded actions.
 Where the dream differs from the record, the world is wrong or the environment is stochastic. A
-world that can also samples its tokens uniformly for a second dream (Δ-IRIS, figure 3).
+world that supports it dreams again with uniformly sampled tokens (Δ-IRIS, figure 3).
 """
 
 import math
@@ -114,7 +114,7 @@ def dream_rows(
 
 
 def step_with_random_tokens(world: World) -> Step | None:
-    """The world's step with uniformly sampled tokens; None if it has none."""
+    """None if the world cannot sample random tokens."""
     return world.step_with_random_tokens if isinstance(world, SamplesRandomTokens) else None
 
 
@@ -155,18 +155,19 @@ def imagine_span(
 ) -> tuple[Float[Tensor, "T C H W"], Float[Tensor, " t"]]:
     """The frames from `span.dream` on, and the rewards from the last context step on."""
     context = slice_row(segment, span.row, span.start, span.dream)
-    carry = world.start(context, span.end - span.dream + 1)
+    steps = span.end - span.dream + 1
     actions = iter(segment.action[span.row, span.dream - 1 : span.end].unsqueeze(1))
-    steps = imagine(
+    imagined = imagine(
         world,
-        carry,
+        world.start(context, steps),
         read=lambda view: view,
         act=lambda _: next(actions),
-        steps=span.end - span.dream + 1,
+        steps=steps,
         generator=generator,
         step=step,
     )
-    frames, rewards = zip(*((each.after.frame, each.outcome.reward) for each in steps), strict=True)
+    pairs = ((each.after.frame, each.outcome.reward) for each in imagined)
+    frames, rewards = zip(*pairs, strict=True)
     return torch.cat(frames)[:-1], torch.cat(rewards)
 
 
