@@ -1,4 +1,4 @@
-"""A game from its beginning on; run as a script it tells the same of a new process."""
+"""Digests of games; run as a script, of games in a new process."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from tokenworlds.core.protocols import Env
 from tokenworlds.envs import EnvSpec
 
 
-def draw_action(env: Env, generator: np.random.Generator) -> NDArray[Any]:
+def random_action(env: Env, generator: np.random.Generator) -> NDArray[Any]:
     size = env.action_space.size
     if env.action_space.discrete:
         return np.asarray(generator.integers(size))
@@ -20,11 +20,11 @@ def draw_action(env: Env, generator: np.random.Generator) -> NDArray[Any]:
 
 
 def trajectory(env: Env, seed: int, steps: int = 60, actions: int = 0) -> str:
-    """A digest of all that an env returns: one game, or as much of it as there are steps."""
+    """A digest of everything an env returns in one game, or in its first steps."""
     generator = np.random.default_rng(actions)
     digest = hashlib.sha256(env.reset(seed).tobytes())
     for _ in range(steps):
-        step = env.step(draw_action(env, generator))
+        step = env.step(random_action(env, generator))
         digest.update(step.frame.tobytes())
         digest.update(repr((step.reward, step.terminated, step.truncated, step.over)).encode())
         if step.over:

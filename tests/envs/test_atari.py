@@ -20,7 +20,7 @@ ATARI_100K = """
 
 
 class Console:
-    """Stands in for the emulator: plays back given lives, and shows the frame's number."""
+    """A fake emulator with given lives, whose screen shows the number of the frame."""
 
     def __init__(self, lives: Sequence[int], over_at: int = 10**6) -> None:
         self._script, self._over_at, self._frame = lives, over_at, 0
@@ -36,7 +36,7 @@ class Console:
         return self._frame >= self._over_at
 
     def getScreenRGB(self) -> np.ndarray:  # noqa: N802
-        # Two marks whose brightness falls and rises, so that a maximum tells its frames apart.
+        # One row gets brighter and one darker, so that a maximum identifies its frames.
         screen = np.zeros((2, 2, 3), np.uint8)
         screen[0], screen[1] = self._frame % 200, 200 - self._frame % 200
         return screen
@@ -61,22 +61,22 @@ def play_console(
 
 
 def shown(step: Any) -> tuple[int, int]:
-    """The latest and the earliest raw frame that a step shows."""
+    """The latest and the earliest raw frame in the frame of a step."""
     return int(step.frame[0, 0, 0]), 200 - int(step.frame[1, 0, 0])
 
 
 PLAIN = AtariProtocol(no_ops=0)
 
 
-def test_only_a_fall_to_some_lives_left_is_a_life_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    # As Amidar counts: none before the game, then up, then one by one, and none when over.
+def test_a_life_is_lost_only_if_some_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The counter of Amidar: 0 before the game, then up, then down one by one, and 0 when over.
     lives = [0] * 5 + [11] * 4 + [10] * 4 + [10] * 4 + [11] * 4 + [0] * 4
     steps = play_console(monkeypatch, Console(lives), 6, PLAIN)
     assert [step.terminated for step in steps] == [False, False, True, False, False, False]
     assert not any(step.over or step.truncated for step in steps)
 
 
-def test_a_step_shows_the_last_two_of_its_four_frames_and_sums_rewards(
+def test_a_step_shows_the_last_two_of_its_four_frames_and_sums_the_rewards(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     steps = play_console(monkeypatch, Console([3]), 2, PLAIN)
@@ -84,7 +84,7 @@ def test_a_step_shows_the_last_two_of_its_four_frames_and_sums_rewards(
     assert [step.reward for step in steps] == [4.0, 4.0]
 
 
-def test_a_step_cut_short_shows_no_frame_of_the_step_before(
+def test_a_step_that_stops_early_shows_no_frame_of_the_step_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     *_, last = play_console(monkeypatch, Console([3], over_at=5), 2, PLAIN)
@@ -92,7 +92,7 @@ def test_a_step_cut_short_shows_no_frame_of_the_step_before(
     assert (last.reward, last.terminated, last.over) == (1.0, True, True)
 
 
-def test_a_lost_life_cuts_the_skip_short_only_where_the_protocol_says_so(
+def test_a_lost_life_stops_the_skip_only_in_some_protocols(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lives = [3] * 6 + [2]
@@ -105,29 +105,27 @@ def test_a_lost_life_cuts_the_skip_short_only_where_the_protocol_says_so(
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_stickiness_is_what_the_protocol_says_and_not_the_emulators_default(name: str) -> None:
+def test_the_protocol_sets_the_stickiness_not_the_emulator(name: str) -> None:
     sticky = {"atari100k-sticky", "storm"}
     console = new_interface(PROTOCOLS[name])
     assert console.getFloat("repeat_action_probability") == (0.25 if name in sticky else 0.0)
     assert console.getInt("frame_skip") == 1
 
 
-def rewards_and_frames(env: Atari, seed: int, steps: int = 60) -> list[Any]:
+def frames_of_a_game(env: Atari, seed: int, steps: int = 60) -> list[Any]:
     generator = np.random.default_rng(0)
     frames = [env.reset(seed)]
     frames += [env.step(generator.integers(6)).frame for _ in range(steps)]
     return [frame.tobytes() for frame in frames]
 
 
-@pytest.mark.parametrize(("name", "chance"), [("drama", False), ("storm", True)])
-def test_without_sticky_actions_and_no_ops_nothing_is_left_to_chance(
-    name: str, chance: bool
-) -> None:
+@pytest.mark.parametrize(("name", "random"), [("drama", False), ("storm", True)])
+def test_games_without_sticky_actions_and_no_ops_are_deterministic(name: str, random: bool) -> None:
     env = Atari("Pong", protocol=PROTOCOLS[name])
-    assert (rewards_and_frames(env, 1) != rewards_and_frames(env, 2)) == chance
+    assert (frames_of_a_game(env, 1) != frames_of_a_game(env, 2)) == random
 
 
-def test_frames_are_those_of_the_emulator_played_by_hand() -> None:
+def test_frames_equal_those_of_the_emulator_itself() -> None:
     env = Atari("Breakout", protocol=PROTOCOLS["drama"])
     console = new_interface(PROTOCOLS["drama"])
     console.loadROM(rom_path("Breakout"))
@@ -142,7 +140,7 @@ def test_frames_are_those_of_the_emulator_played_by_hand() -> None:
         np.testing.assert_array_equal(env.step(action).frame, resize_area(pooled, 64, 64))
 
 
-def test_no_op_starts_last_one_to_thirty_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_game_begins_with_one_to_thirty_no_ops(monkeypatch: pytest.MonkeyPatch) -> None:
     console = Console([3])
     monkeypatch.setattr(atari, "new_interface", lambda protocol: console)
     env = Atari("Pong", size=2)
@@ -154,8 +152,8 @@ def test_no_op_starts_last_one_to_thirty_frames(monkeypatch: pytest.MonkeyPatch)
     assert set(counts) == set(range(1, 31))
 
 
-def endings_of_a_game(evaluation: bool) -> tuple[int, int]:
-    """Endings and games over in Breakout when the paddle never moves."""
+def terminated_and_over(evaluation: bool) -> tuple[int, int]:
+    """The number of terminated steps and of games over if the paddle of Breakout never moves."""
     env = Atari("Breakout", evaluation=evaluation)
     env.reset(0)
     steps = [env.step(FIRE)]
@@ -166,12 +164,12 @@ def endings_of_a_game(evaluation: bool) -> tuple[int, int]:
     return sum(step.terminated for step in steps), sum(step.over for step in steps)
 
 
-def test_each_of_five_lives_ends_an_episode_in_training_and_none_in_evaluation() -> None:
-    assert endings_of_a_game(evaluation=False) == (5, 1)
-    assert endings_of_a_game(evaluation=True) == (1, 1)
+def test_each_of_five_lives_ends_an_episode_in_training_but_not_in_evaluation() -> None:
+    assert terminated_and_over(evaluation=False) == (5, 1)
+    assert terminated_and_over(evaluation=True) == (1, 1)
 
 
-def test_the_cap_is_a_cutoff_and_counts_raw_frames() -> None:
+def test_the_frame_limit_truncates_and_counts_raw_frames() -> None:
     env = Atari("Pong", protocol=AtariProtocol(no_ops=0, frames=40))
     for _ in range(2):
         env.reset(0)
@@ -181,7 +179,7 @@ def test_the_cap_is_a_cutoff_and_counts_raw_frames() -> None:
         assert not any(step.terminated for step in steps)
 
 
-def test_all_games_of_the_benchmark_are_there() -> None:
+def test_all_games_of_the_benchmark_exist() -> None:
     assert set(ATARI_100K.split()) <= set(atari.games())
 
 

@@ -43,19 +43,19 @@ def run(code: str) -> tuple[int, str, str]:
         ("lqr-lqr_2_1", "lqr-lqr_2_1"),
     ],
 )
-def test_any_spelling_is_stored_as_one(given: str, full: str) -> None:
+def test_all_spellings_of_a_task_are_stored_as_one(given: str, full: str) -> None:
     assert canonical(f"dmc:{given}") == f"dmc:{full}"
 
 
 @pytest.mark.parametrize(
     ("name", "nearest"), [("walker-wlak", "walker-walk"), ("cheetah", "cheetah-run")]
 )
-def test_a_mistaken_task_is_told_with_the_nearest(name: str, nearest: str) -> None:
+def test_an_unknown_task_is_an_error_with_the_nearest(name: str, nearest: str) -> None:
     with pytest.raises(UserError, match=f"did you mean '{nearest}'"):
         EnvSpec(f"dmc:{name}")
 
 
-def test_naming_a_task_loads_nothing_of_mujoco() -> None:
+def test_naming_a_task_does_not_import_mujoco() -> None:
     code = """
 import sys
 from tokenworlds.envs import EnvSpec
@@ -65,7 +65,7 @@ print({"mujoco", "dm_control", "OpenGL"} & set(sys.modules))
     assert run(code) == (0, "set()\n", "")
 
 
-def test_all_tasks_of_the_suite_are_known_and_twenty_are_the_benchmark() -> None:
+def test_all_tasks_of_the_suite_are_listed_and_twenty_are_the_benchmark() -> None:
     make("dmc:cartpole-balance").close()
     from dm_control import suite
 
@@ -74,39 +74,39 @@ def test_all_tasks_of_the_suite_are_known_and_twenty_are_the_benchmark() -> None
     assert [canonical_task(name) for name in TASKS] == list(TASKS)
 
 
-def test_no_best_return_is_claimed() -> None:
+def test_the_best_return_is_unknown() -> None:
     assert best_return("dmc:cartpole-balance") is None
 
 
-def played_by_hand(
+def played_in_the_suite(
     domain: str, task: str, camera: int, actions: list[list[float]]
 ) -> tuple[list[Any], list[Any], list[float]]:
-    """States, pictures and rewards of the suite itself, each action executed twice."""
+    """States, frames and rewards of the suite itself, each action executed twice."""
     from dm_control import suite
 
     env = suite.load(domain, task, task_kwargs={"random": np.random.RandomState([5, 0])})
     env.reset()
     states, rewards = [env.physics.get_state()], []
-    pictures = [env.physics.render(64, 64, camera_id=camera)]
+    images = [env.physics.render(64, 64, camera_id=camera)]
     for action in actions:
         rewards.append(env.step(action).reward + env.step(action).reward)
         states.append(env.physics.get_state())
-        pictures.append(env.physics.render(64, 64, camera_id=camera))
+        images.append(env.physics.render(64, 64, camera_id=camera))
     env.physics.free()
-    return states, pictures, rewards
+    return states, images, rewards
 
 
 @pytest.mark.parametrize(
     ("domain", "task", "camera", "width"), [("reacher", "hard", 0, 2), ("walker", "walk", 0, 6)]
 )
-def test_games_are_those_of_the_suite_played_by_hand(
+def test_games_equal_those_of_the_suite_itself(
     domain: str, task: str, camera: int, width: int
 ) -> None:
     generator = np.random.default_rng(0)
     actions = generator.uniform(-1, 1, (3, width)).tolist()
     env = make(f"dmc:{domain}-{task}")
     assert isinstance(env, Control)
-    # Another game first, of which nothing may be left.
+    # An earlier game must not change the next one.
     trajectory(env, seed=1, steps=3)
     physics = env._stage._environment.physics
     frames, states, rewards = [env.reset(5)], [physics.get_state()], []
@@ -115,7 +115,7 @@ def test_games_are_those_of_the_suite_played_by_hand(
         frames.append(step.frame)
         states.append(physics.get_state())
         rewards.append(step.reward)
-    expected = render_caller()(played_by_hand, domain, task, camera, actions)
+    expected = render_caller()(played_in_the_suite, domain, task, camera, actions)
     env.close()
     np.testing.assert_array_equal(states, expected[0])
     np.testing.assert_array_equal(frames, expected[1])
@@ -124,12 +124,12 @@ def test_games_are_those_of_the_suite_played_by_hand(
 
 def test_a_quadruped_is_seen_by_its_third_camera() -> None:
     env = make("dmc:quadruped-walk")
-    _, pictures, _ = render_caller()(played_by_hand, "quadruped", "walk", 2, [])
-    np.testing.assert_array_equal(env.reset(5), pictures[0])
+    _, images, _ = render_caller()(played_in_the_suite, "quadruped", "walk", 2, [])
+    np.testing.assert_array_equal(env.reset(5), images[0])
     env.close()
 
 
-def test_a_drawn_in_full_game_is_the_same_in_another_process_and_after_others() -> None:
+def test_a_fully_rendered_game_is_the_same_in_another_process_and_after_others() -> None:
     code = f"""
 import sys
 sys.path.insert(0, {str(Path(env_trajectories.__file__).parent)!r})
@@ -143,7 +143,7 @@ print(trajectory(make("dmc:finger-turn_easy", size=16), seed=5, steps=8))
     env.close()
 
 
-def test_flat_drawing_changes_pixels_and_nothing_else() -> None:
+def test_flat_rendering_changes_only_pixels() -> None:
     full, flat = (
         make("dmc:cartpole-swingup"),
         make("dmc:cartpole-swingup", protocol="dmc-vision-flat"),
@@ -158,7 +158,7 @@ def test_flat_drawing_changes_pixels_and_nothing_else() -> None:
 
 
 class Script:
-    """Stands in for the suite: plays back given time steps and notes the actions."""
+    """A fake suite that returns given time steps and records the actions."""
 
     def __init__(self, original: Any, *steps: Any) -> None:
         self.task, self.physics, self._steps = original.task, original.physics, list(steps)
@@ -183,7 +183,7 @@ def scripted(protocol: ControlProtocol, *steps: Any) -> tuple[Control, Script]:
 @pytest.mark.parametrize(
     ("discount", "terminated", "truncated"), [(0.0, True, False), (1.0, False, True)]
 )
-def test_only_an_end_of_discount_zero_is_true_and_it_stops_the_repetition(
+def test_a_last_step_is_terminated_if_its_discount_is_zero_and_stops_the_repetition(
     discount: float, terminated: bool, truncated: bool
 ) -> None:
     middle = dm_env.transition(1.0, None)
@@ -199,7 +199,7 @@ def test_only_an_end_of_discount_zero_is_true_and_it_stops_the_repetition(
     assert len(script.actions) == 3
 
 
-def test_vectors_are_stretched_to_the_bounds_of_the_suite() -> None:
+def test_actions_are_scaled_to_the_bounds_of_the_suite() -> None:
     env, script = scripted(
         ControlProtocol(repeat=1, flat=True), *[dm_env.transition(0.0, None)] * 4
     )
@@ -210,13 +210,13 @@ def test_vectors_are_stretched_to_the_bounds_of_the_suite() -> None:
     assert script.actions == [[-1.0], [0.25], [1.5], [1.5]]
 
 
-def test_an_action_without_bounds_is_taken_as_it_is() -> None:
+def test_an_action_without_bounds_is_not_scaled() -> None:
     spec = dm_env.specs.BoundedArray((2,), np.float64, [-1e10, -1.0], [1e10, 1.1])
     low, high = action_bounds(spec)
     assert (low.tolist(), high.tolist()) == ([-1.0, -1.0], [1.0, 1.1])
 
 
-def test_a_game_is_cut_off_after_1000_control_steps_which_are_500_of_the_agents() -> None:
+def test_a_game_is_truncated_after_1000_control_steps_or_500_agent_steps() -> None:
     env = Control("cartpole-balance", size=8, protocol=FLAT)
     env.reset(0)
     steps = [env.step(np.zeros(1, np.float32)) for _ in range(500)]
@@ -227,7 +227,7 @@ def test_a_game_is_cut_off_after_1000_control_steps_which_are_500_of_the_agents(
     env.close()
 
 
-def test_a_task_without_a_limit_of_its_own_is_cut_off_too() -> None:
+def test_a_task_without_a_limit_of_its_own_is_truncated_too() -> None:
     env = Control("lqr-lqr_2_1", size=8, protocol=ControlProtocol(steps=6, flat=True))
     env.reset(0)
     assert [env.step(np.zeros(1, np.float32)).truncated for _ in range(3)] == [False, False, True]

@@ -17,7 +17,7 @@ crafter = pytest.importorskip("crafter")
 NOTHING, SLEEP = 0, 6
 
 
-def spoken(step: EnvStep) -> dict[str, float]:
+def achievements(step: EnvStep) -> dict[str, float]:
     return {name.removeprefix("achievement/"): count for name, count in step.info.items()}
 
 
@@ -29,31 +29,30 @@ print(trajectory(make("crafter"), seed=5, steps=1000))
 
 
 def test_a_game_is_the_same_in_another_process_and_after_another_game() -> None:
-    # A whole game: creatures vanish at random where there are too many, and it is then that
-    # plain Crafter differs.
-    env = Crafter()
-    trajectory(env, seed=6, steps=30, actions=1)
-    told = subprocess.run(
+    # A whole game: plain Crafter differs when it removes creatures at random from crowded chunks.
+    with subprocess.Popen(
         [sys.executable, "-c", WHOLE_GAME],
         cwd=Path(__file__).parent,
-        capture_output=True,
+        stdout=subprocess.PIPE,
         text=True,
-        check=True,
         env={**os.environ, "PYTHONHASHSEED": "12345"},
-    )
-    assert told.stdout.strip() == trajectory(env, seed=5, steps=1000)
+    ) as other:
+        env = Crafter()
+        trajectory(env, seed=6, steps=30, actions=1)
+        expected = trajectory(env, seed=5, steps=1000)
+        assert other.communicate()[0].strip() == expected
 
 
-def test_the_package_is_left_as_it_was_and_plays_the_same_game() -> None:
+def test_the_package_is_unchanged_and_plays_the_same_game() -> None:
     env = Crafter()
     first = env.reset(7)
     plain = crafter.Env(seed=0)
     assert isinstance(plain._world._chunks[0], set)
-    # The same world from the package alone: nothing but the seed is ours.
+    # The same world from the package alone, apart from the seed.
     reset = plain._world.reset
     plain._world.reset = lambda seed: reset([7, 0])
     np.testing.assert_array_equal(first, plain.reset())
-    # Before the tenth step no creature is drawn from a set.
+    # Before the tenth step Crafter samples no creature from a set.
     for action in np.random.default_rng(0).integers(17, size=9):
         step = env.step(action)
         frame, reward, over, _ = plain.step(action)
@@ -61,7 +60,7 @@ def test_the_package_is_left_as_it_was_and_plays_the_same_game() -> None:
         assert (step.reward, step.over) == (reward, over)
 
 
-def test_a_death_ends_and_tells_the_achievements_and_the_reward_follows_them() -> None:
+def test_death_terminates_with_achievements_that_explain_the_rewards() -> None:
     env = Crafter()
     env.reset(0)
     rewards = []
@@ -70,15 +69,15 @@ def test_a_death_ends_and_tells_the_achievements_and_the_reward_follows_them() -
         rewards.append(step.reward)
     rewards.append(step.reward)
     assert (step.terminated, step.truncated) == (True, False)
-    counts = spoken(step)
+    counts = achievements(step)
     assert list(counts) == list(crafter.constants.achievements)
     assert len(counts) == 22
     unlocked = sum(count > 0 for count in counts.values())
-    # Nine lives are lost, a tenth of a point each; an achievement brings a whole point.
+    # Nine lives are lost, 0.1 each; an achievement is worth 1.
     assert sum(rewards) == pytest.approx(unlocked - 0.9)
 
 
-def test_the_time_limit_cuts_off_and_the_variant_without_rewards_gives_none() -> None:
+def test_the_time_limit_truncates_and_noreward_has_no_rewards() -> None:
     env = Crafter("noreward", length=200)
     env.reset(1)
     generator = np.random.default_rng(0)
@@ -86,14 +85,14 @@ def test_the_time_limit_cuts_off_and_the_variant_without_rewards_gives_none() ->
     while not steps[-1].over:
         steps.append(env.step(generator.integers(17)))
     assert not any(step.reward for step in steps)
-    assert len(spoken(steps[-1])) == 22
+    assert len(achievements(steps[-1])) == 22
     short = Crafter(length=3)
     short.reset(1)
     ends = [(step.terminated, step.truncated, step.over) for step in map(short.step, [NOTHING] * 3)]
     assert ends == [(False, False, False)] * 2 + [(False, True, True)]
 
 
-def test_finished_games_carry_their_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finished_games_have_info(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         envs_crafter, "Crafter", lambda game, size: Crafter(game, size=size, length=2)
     )
@@ -107,7 +106,7 @@ def test_finished_games_carry_their_facts(monkeypatch: pytest.MonkeyPatch) -> No
     assert set(game.info.values()) == {0.0}
 
 
-def test_a_set_in_order_does_what_a_set_does() -> None:
+def test_an_ordered_set_adds_and_removes_like_a_set() -> None:
     kept = OrderedSet()
     for item in (3, 1, 2, 1):
         kept.add(item)
@@ -117,7 +116,7 @@ def test_a_set_in_order_does_what_a_set_does() -> None:
         kept.remove(1)
 
 
-def test_names_of_the_variants() -> None:
+def test_the_names_of_the_variants() -> None:
     assert canonical("crafter") == canonical("crafter:Reward") == "crafter"
     assert canonical("crafter:no-reward") == "crafter:noreward"
     assert EnvSpec("crafter") == EnvSpec("crafter:reward", "crafter-1m", 64)
@@ -127,6 +126,6 @@ def test_names_of_the_variants() -> None:
         make("craftr")
 
 
-def test_frames_too_small_for_the_numbers_are_refused() -> None:
+def test_frames_that_are_too_small_are_an_error() -> None:
     with pytest.raises(UserError, match="size 17: choose 18 or more"):
         make("crafter", size=17)

@@ -1,4 +1,5 @@
 import json
+import subprocess
 import sys
 from dataclasses import asdict
 
@@ -20,7 +21,7 @@ from tokenworlds.envs import EnvSpec, best_return, canonical, default_protocol, 
         ("gym:CartPole-v1", "gym:CartPole-v1"),
     ],
 )
-def test_names_are_made_whole(given: str, full: str) -> None:
+def test_names_are_stored_in_full(given: str, full: str) -> None:
     assert canonical(given) == full
     assert canonical(full) == full
 
@@ -39,19 +40,19 @@ def test_names_are_made_whole(given: str, full: str) -> None:
         ("atari:", "atari:Pong"),
     ],
 )
-def test_a_mistaken_name_is_told_with_the_nearest(name: str, nearest: str) -> None:
+def test_an_unknown_name_is_an_error_with_the_nearest(name: str, nearest: str) -> None:
     with pytest.raises(UserError, match=f"did you mean '{nearest}'"):
         make(name)
 
 
-def test_a_mistaken_protocol_is_told_with_the_nearest() -> None:
+def test_an_unknown_protocol_is_an_error_with_the_nearest() -> None:
     with pytest.raises(UserError, match=r"unknown protocol for atari:Pong .*'atari100k-sticky'\?"):
         make("atari:Pong", protocol="atari-sticky")
     with pytest.raises(UserError, match="choose from toy"):
         EnvSpec("catch", "atari100k")
 
 
-def test_a_size_too_small_is_told() -> None:
+def test_a_size_that_is_too_small_is_an_error() -> None:
     with pytest.raises(UserError, match="size 4"):
         make("catch", size=4)
 
@@ -65,7 +66,7 @@ def test_a_size_too_small_is_told() -> None:
         ("minatar:breakout", "minatar", "minatar"),
     ],
 )
-def test_a_missing_extra_is_named_and_specs_can_still_be_read(
+def test_a_missing_extra_is_named_and_specs_still_work(
     monkeypatch: pytest.MonkeyPatch, name: str, package: str, extra: str
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
@@ -77,14 +78,14 @@ def test_a_missing_extra_is_named_and_specs_can_still_be_read(
         spec.make()
 
 
-def test_a_spec_is_whole_and_survives_json() -> None:
+def test_a_spec_is_complete_and_survives_json() -> None:
     spec = EnvSpec("catch", size=32, grey=True)
     assert asdict(spec) == {"name": "toy:catch", "protocol": "toy", "size": 32, "grey": True}
     assert EnvSpec(**json.loads(json.dumps(asdict(spec)))) == spec
     assert spec.make().frame_shape.height == 32
 
 
-def test_what_is_familiesd_can_be_made() -> None:
+def test_all_examples_can_be_made() -> None:
     for family in families().values():
         assert family.protocols
         assert family.about
@@ -95,7 +96,22 @@ def test_what_is_familiesd_can_be_made() -> None:
                 make(name, size=32).close()
 
 
-def test_best_returns_are_told_where_known() -> None:
+def test_best_returns_are_known_for_the_toys_only() -> None:
     assert best_return("catch") == 1.0
     assert best_return("toy:steer") == pytest.approx(5.0)
     assert best_return("atari:Pong") is None
+
+
+def test_the_families_are_found_and_the_built_in_one_is_first() -> None:
+    assert list(families()) == ["toy", "atari", "crafter", "dmc", "gym", "minatar"]
+
+
+def test_the_catalogue_imports_no_optional_dependency() -> None:
+    code = """
+import sys
+from tokenworlds.envs import families
+assert [family.installed for family in families().values()]
+print({"ale_py", "crafter", "dm_control", "mujoco", "minatar", "pygame"} & set(sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

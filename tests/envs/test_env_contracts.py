@@ -3,20 +3,20 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import env_trajectories
 import numpy as np
 import pytest
-from env_trajectories import draw_action, trajectory
+from env_trajectories import random_action, trajectory
 
 from tokenworlds.core.protocols import Env
 from tokenworlds.core.types import FrameShape
 from tokenworlds.envs import EnvSpec, families
 
-# Assault and Qbert: in the first a reset of the emulator alone is not enough, in the second a
-# restored state alone.
+# Assault differs after a reset of the emulator alone, Qbert after restoring a state alone.
 SPECS = [
     EnvSpec("toy:catch"),
     EnvSpec("toy:catch", size=32),
@@ -57,9 +57,13 @@ def label(spec: EnvSpec) -> str:
 
 
 def selected(specs: list[EnvSpec]) -> list[Any]:
-    """Crafter takes a second or more to begin a game; its own tests hold what matters most."""
+    """Mark Crafter as slow: it takes a second to begin a game, and it has tests of its own."""
     slow = pytest.mark.slow
-    return [pytest.param(s, marks=slow if s.name == "crafter" else (), id=label(s)) for s in specs]
+    return [pytest.param(s, marks=slow if is_slow(s) else (), id=label(s)) for s in specs]
+
+
+def is_slow(spec: EnvSpec) -> bool:
+    return spec.name == "crafter"
 
 
 @pytest.fixture(scope="module", params=selected(SPECS))
@@ -75,61 +79,60 @@ def env(spec: EnvSpec) -> Iterator[Env]:
     made.close()
 
 
-@pytest.fixture(scope="module")
-def elsewhere() -> dict[EnvSpec, str]:
-    """The games of seed 5, each the first of its environment, in a process of their own."""
+@cache
+def in_new_process(slow: bool) -> dict[EnvSpec, str]:
+    """Digests of the games of seed 5 in a new process, of the slow specs or of the others."""
+    specs = [spec for spec in SPECS if is_slow(spec) == slow]
     script = Path(env_trajectories.__file__)
-    given = json.dumps([asdict(spec) for spec in SPECS])
+    given = json.dumps([asdict(spec) for spec in specs])
     result = subprocess.run(
         [sys.executable, str(script), given], capture_output=True, text=True, check=True
     )
-    return dict(zip(SPECS, json.loads(result.stdout), strict=True))
+    return dict(zip(specs, json.loads(result.stdout), strict=True))
 
 
-def test_frames_are_bytes_of_the_size_asked_for(spec: EnvSpec, env: Env) -> None:
+def test_frames_are_bytes_of_the_given_size(spec: EnvSpec, env: Env) -> None:
     frame = env.reset(0)
-    step = env.step(draw_action(env, np.random.default_rng(0)))
-    for picture in (frame, step.frame):
-        assert picture.dtype == np.uint8
-        assert picture.shape == (spec.size, spec.size, 1 if spec.grey else 3)
-        assert len(np.unique(picture.reshape(-1, picture.shape[-1]), axis=0)) > 1
+    step = env.step(random_action(env, np.random.default_rng(0)))
+    for image in (frame, step.frame):
+        assert image.dtype == np.uint8
+        assert image.shape == (spec.size, spec.size, 1 if spec.grey else 3)
+        assert len(np.unique(image.reshape(-1, image.shape[-1]), axis=0)) > 1
 
 
-def test_facts_agree_with_the_frames_and_the_game(spec: EnvSpec, env: Env) -> None:
+def test_the_spaces_match_the_frames_and_the_game(spec: EnvSpec, env: Env) -> None:
     assert env.frame_shape == FrameShape(spec.size, spec.size, 1 if spec.grey else 3)
     assert env.action_space.size == ACTIONS[spec.name]
     vectors = {"toy:steer", "dmc:reacher-easy", "gym:Pendulum-v1"}
     assert env.action_space.discrete == (spec.name not in vectors)
 
 
-def test_a_game_follows_from_its_seed_and_actions_whatever_was_played_before(
-    spec: EnvSpec, env: Env, elsewhere: dict[EnvSpec, str]
-) -> None:
+def test_a_game_depends_only_on_its_seed_and_actions(spec: EnvSpec, env: Env) -> None:
     trajectory(env, seed=6, steps=100, actions=1)
-    assert trajectory(env, seed=5) == elsewhere[spec]
+    assert trajectory(env, seed=5) == in_new_process(is_slow(spec))[spec]
 
 
-def test_other_seeds_or_actions_give_other_games(spec: EnvSpec, env: Env) -> None:
+def test_other_seeds_and_other_actions_give_other_games(spec: EnvSpec, env: Env) -> None:
     if spec.protocol != "drama":
         # MinAtar's Breakout begins in one of two ways only.
         assert any(trajectory(env, seed=0) != trajectory(env, seed=seed) for seed in range(1, 9))
     assert trajectory(env, seed=5, actions=0) != trajectory(env, seed=5, actions=1)
 
 
-def test_frames_handed_out_are_not_drawn_over(env: Env) -> None:
+def test_later_steps_do_not_overwrite_frames(env: Env) -> None:
     frame = env.reset(3)
     before = frame.copy()
-    step = env.step(draw_action(env, np.random.default_rng(0)))
+    step = env.step(random_action(env, np.random.default_rng(0)))
     after = step.frame.copy()
     if not step.over:
-        env.step(draw_action(env, np.random.default_rng(1)))
+        env.step(random_action(env, np.random.default_rng(1)))
     np.testing.assert_array_equal(frame, before)
     np.testing.assert_array_equal(step.frame, after)
 
 
 def test_a_step_needs_a_running_game(spec: EnvSpec) -> None:
     env = spec.make()
-    action = draw_action(env, np.random.default_rng(0))
+    action = random_action(env, np.random.default_rng(0))
     with pytest.raises(RuntimeError, match="call reset"):
         env.step(action)
     env.reset(0)
@@ -139,7 +142,7 @@ def test_a_step_needs_a_running_game(spec: EnvSpec) -> None:
         env.step(action)
 
 
-def test_illegal_actions_are_refused(env: Env) -> None:
+def test_illegal_actions_are_errors(env: Env) -> None:
     env.reset(0)
     size = env.action_space.size
     wrong = [-1, size] if env.action_space.discrete else [np.zeros(size + 1, np.float32)]
@@ -153,15 +156,15 @@ SHORT = [spec for spec in SPECS if spec.name not in LONG]
 
 
 @pytest.mark.parametrize("short", selected(SHORT))
-def test_a_game_that_is_over_has_ended_or_was_cut_off_and_wants_a_reset(short: EnvSpec) -> None:
+def test_a_game_that_is_over_is_terminated_or_truncated_and_needs_a_reset(short: EnvSpec) -> None:
     env = short.make()
     generator = np.random.default_rng(0)
     env.reset(1)
-    while not (step := env.step(draw_action(env, generator))).over:
+    while not (step := env.step(random_action(env, generator))).over:
         assert not step.truncated
     assert step.terminated != step.truncated
     with pytest.raises(RuntimeError, match="call reset"):
-        env.step(draw_action(env, generator))
+        env.step(random_action(env, generator))
     env.reset(2)
-    env.step(draw_action(env, generator))
+    env.step(random_action(env, generator))
     env.close()

@@ -10,19 +10,19 @@ pytest.importorskip("minatar")
 NOTHING = 0
 
 
-def test_every_channel_alone_and_every_pair_has_a_look_of_its_own() -> None:
+def test_all_channels_and_pairs_of_channels_have_different_colours() -> None:
     pairs = [(first, second) for first in range(10) for second in range(first, 10)]
     cells = np.zeros((1, 1, 10), bool)
-    looks = set()
+    colours = set()
     for pair in pairs:
         cells[:] = False
         cells[..., list(pair)] = True
-        looks.add(tuple(render(cells, 8)[0, 0]))
-    looks.add(tuple(render(np.zeros((1, 1, 10), bool), 8)[0, 0]))
-    assert len(looks) == len(pairs) + 1
+        colours.add(tuple(render(cells, 8)[0, 0]))
+    colours.add(tuple(render(np.zeros((1, 1, 10), bool), 8)[0, 0]))
+    assert len(colours) == len(pairs) + 1
 
 
-def test_cells_are_drawn_where_they_are_and_sharp() -> None:
+def test_cells_are_rendered_in_place_with_sharp_edges() -> None:
     cells = np.zeros((10, 10, 4), bool)
     cells[2, 7, 1] = True
     frame = render(cells, 64)
@@ -46,8 +46,8 @@ def test_every_game_can_be_played(game: str) -> None:
     assert game == "freeway" or any(rewards)
 
 
-def test_sticky_actions_are_off_unless_asked_for() -> None:
-    """A paddle that is told to stand still does so, and else repeats a move now and then."""
+def test_actions_are_sticky_only_if_the_protocol_says_so() -> None:
+    """With sticky actions, a paddle that should stay sometimes repeats its last move."""
     left, stay = 1, 0
     moved = {}
     for name, protocol in {"off": MinAtarProtocol(), "on": MinAtarProtocol(sticky=0.5)}.items():
@@ -63,7 +63,7 @@ def test_sticky_actions_are_off_unless_asked_for() -> None:
     assert moved["on"] > 1
 
 
-def test_freeways_clock_is_a_cutoff() -> None:
+def test_the_clock_of_freeway_truncates() -> None:
     env = MinAtar("freeway", size=10)
     env.reset(0)
     steps = 1
@@ -73,13 +73,13 @@ def test_freeways_clock_is_a_cutoff() -> None:
     assert 2500 <= steps <= 2502
 
 
-def test_a_game_without_end_is_cut_off_by_the_protocol() -> None:
+def test_the_protocol_truncates_long_games() -> None:
     env = MinAtar("freeway", size=10, protocol=MinAtarProtocol(steps=7))
     env.reset(0)
     assert [env.step(NOTHING).truncated for _ in range(7)] == [False] * 6 + [True]
 
 
-def test_it_prints_nothing_and_leaves_logging_alone_without_the_plotting_packages() -> None:
+def test_it_prints_nothing_and_keeps_logging_unchanged_without_the_plotting_packages() -> None:
     code = (
         "import sys, logging; sys.modules['seaborn'] = sys.modules['pandas'] = None;"
         "from tokenworlds.envs import make; make('minatar:breakout').reset(0);"

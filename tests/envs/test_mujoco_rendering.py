@@ -21,17 +21,17 @@ def only(*renderers: str) -> Callable[[str], bool]:
     return lambda renderer: renderer in renderers
 
 
-def unasked(renderer: str) -> bool:
-    raise AssertionError(f"{renderer} need not be tried")
+def untried(renderer: str) -> bool:
+    raise AssertionError(f"{renderer} was tried")
 
 
 @pytest.mark.parametrize(
     ("environment", "platform", "works", "chosen"),
     [
-        ({"MUJOCO_GL": "glfw"}, "linux", unasked, "glfw"),
-        ({"MUJOCO_GL": "EGL"}, "linux", unasked, "egl"),
-        ({}, "darwin", unasked, ""),
-        ({}, "win32", unasked, ""),
+        ({"MUJOCO_GL": "glfw"}, "linux", untried, "glfw"),
+        ({"MUJOCO_GL": "EGL"}, "linux", untried, "egl"),
+        ({}, "darwin", untried, ""),
+        ({}, "win32", untried, ""),
         ({}, "linux", only("egl", "osmesa"), "egl"),
         ({"MUJOCO_GL": ""}, "linux", only("egl"), "egl"),
         ({"DISPLAY": ":0"}, "linux", only("egl"), "egl"),
@@ -40,22 +40,22 @@ def unasked(renderer: str) -> bool:
         ({"WAYLAND_DISPLAY": "wayland-0"}, "linux", only(), ""),
     ],
 )
-def test_the_users_choice_comes_first_then_what_works_without_a_screen(
+def test_the_user_chooses_the_renderer_or_the_first_that_works_without_a_screen(
     environment: Mapping[str, str], platform: str, works: Callable[[str], bool], chosen: str
 ) -> None:
     assert find_renderer(environment, platform, works) == chosen
 
 
-def test_where_nothing_draws_the_system_packages_are_named() -> None:
+def test_without_a_renderer_the_system_packages_are_named() -> None:
     with pytest.raises(UserError, match=r"libegl1 libgl1 libopengl0 libgl1-mesa-dri.*libosmesa6"):
         find_renderer({}, "linux", only())
 
 
-def test_a_renderer_that_is_none_does_not_draw() -> None:
+def test_an_unknown_renderer_does_not_work() -> None:
     assert not renderer_works("nonsense")
 
 
-def test_a_choice_of_the_user_that_does_not_work_is_named() -> None:
+def test_a_chosen_renderer_that_does_not_work_is_named() -> None:
     pytest.importorskip("dm_control")
     code = "from tokenworlds.envs import make; make('dmc:cartpole-balance')"
     environment = {**os.environ, "MUJOCO_GL": "nonsense"}
@@ -67,7 +67,7 @@ def test_a_choice_of_the_user_that_does_not_work_is_named() -> None:
     assert "choose from egl, osmesa, glfw" in last
 
 
-def test_what_mujoco_chose_in_vain_is_told_with_the_system_packages(
+def test_an_error_of_the_default_renderer_names_the_system_packages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("MUJOCO_GL", raising=False)
@@ -76,12 +76,12 @@ def test_what_mujoco_chose_in_vain_is_told_with_the_system_packages(
     assert str(caught.value) == f"{NO_RENDERER} (RuntimeError: no context)"
 
 
-def test_a_missing_package_is_not_taken_for_a_missing_renderer() -> None:
+def test_a_missing_package_is_not_reported_as_a_missing_renderer() -> None:
     with pytest.raises(ModuleNotFoundError), explain_renderer_errors():
         raise ModuleNotFoundError(name="dm_control")
 
 
-def test_without_a_screen_all_drawing_is_done_on_one_thread(
+def test_without_a_screen_one_thread_renders(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MUJOCO_GL", "egl")
@@ -90,18 +90,18 @@ def test_without_a_screen_all_drawing_is_done_on_one_thread(
     assert threading.current_thread() not in names
 
 
-def test_windows_stay_on_the_thread_that_asked_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_stay_on_the_thread_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MUJOCO_GL", "glfw")
     assert render_caller()(threading.current_thread) is threading.current_thread()
 
 
-def test_the_render_thread_hands_errors_back_and_goes_on() -> None:
+def test_the_render_thread_returns_errors_and_continues() -> None:
     thread = render_thread()
     with pytest.raises(ZeroDivisionError):
         thread.run(lambda: 1 // 0)
     assert thread.run(divmod, 7, 2) == (3, 1)
 
 
-def test_the_render_thread_may_call_itself() -> None:
+def test_the_render_thread_can_call_itself() -> None:
     thread = render_thread()
     assert thread.run(thread.run, divmod, 7, 2) == (3, 1)

@@ -25,30 +25,30 @@ def play(env: Env, seed: int, policy: Policy) -> tuple[float, int]:
 
 
 def column(frame: NDArray[Any], colour: tuple[int, int, int]) -> int:
-    """The column of the board around which a colour is seen."""
+    """The column of the board at the centre of a colour."""
     pixels = np.argwhere((frame == colour).all(axis=-1))[:, 1]
     return int(pixels.mean() * CELLS / frame.shape[1])
 
 
 def chase(frame: NDArray[Any]) -> NDArray[Any]:
-    """Catch's perfect policy, from pixels."""
+    """The optimal policy of catch, from pixels."""
     return np.asarray(1 + np.sign(column(frame, BALL) - column(frame, PADDLE)))
 
 
 def centre(frame: NDArray[Any], colour: tuple[int, int, int]) -> NDArray[np.float64]:
-    """Where a colour is seen, on the plane from -1 to 1."""
+    """The centre of a colour, in coordinates from -1 to 1."""
     rows, columns = np.nonzero((frame == colour).all(axis=-1))
     return (np.array([columns.mean(), rows.mean()]) + 0.5) * 2 / len(frame) - 1
 
 
-def test_catching_every_ball_from_pixels_scores_the_best_return_exactly() -> None:
+def test_the_optimal_policy_of_catch_scores_the_best_return_exactly() -> None:
     env = Catch()
     games = [play(env, seed, chase) for seed in range(200)]
     assert {score for score, _ in games} == {env.best_return} == {1.0}
     assert {length for _, length in games} == {CELLS - 1}
 
 
-def test_the_widest_gaps_occur_and_are_reachable() -> None:
+def test_the_widest_gaps_of_catch_occur_and_can_be_closed() -> None:
     env = Catch(size=8)
     gaps = {}
     for seed in range(600):
@@ -59,7 +59,7 @@ def test_the_widest_gaps_occur_and_are_reachable() -> None:
     assert play(env, gaps[-6], chase) == (1.0, 7)
 
 
-def test_play_without_looking_catches_three_balls_in_eight() -> None:
+def test_random_actions_catch_three_balls_in_eight() -> None:
     env = Catch(size=8)
     generator = np.random.default_rng(0)
     scores = [play(env, seed, lambda _: generator.integers(3))[0] for seed in range(1500)]
@@ -67,7 +67,7 @@ def test_play_without_looking_catches_three_balls_in_eight() -> None:
     assert np.mean(scores) == pytest.approx(-0.25, abs=0.1)
 
 
-def test_catch_rewards_only_the_landing() -> None:
+def test_catch_has_a_reward_only_at_the_landing() -> None:
     env = Catch()
     env.reset(0)
     steps = [env.step(1) for _ in range(CELLS - 1)]
@@ -76,35 +76,35 @@ def test_catch_rewards_only_the_landing() -> None:
     assert abs(steps[-1].reward) == 1.0
 
 
-def test_catch_is_drawn_in_whole_cells() -> None:
+def test_catch_needs_a_size_of_whole_cells() -> None:
     with pytest.raises(UserError, match="multiple of 8"):
         Catch(size=60)
 
 
 def steer_straight(frame: NDArray[Any]) -> NDArray[Any]:
-    """From pixels: head for the target, and stay where both centres are as good as one."""
+    """A policy from pixels: move to the target and stay there."""
     way = (centre(frame, TARGET) - centre(frame, DOT))[:1]
     return np.asarray(np.clip(way / SPEED, -1, 1), np.float32)
 
 
-def test_steering_straight_from_pixels_scores_close_to_the_best_return() -> None:
+def test_steering_straight_from_pixels_scores_the_best_return() -> None:
     env = Steer()
     scores = [play(env, seed, steer_straight)[0] for seed in range(20)]
     assert env.best_return == pytest.approx(5.0)
     assert np.mean(scores) == pytest.approx(5.0, abs=1e-6)
 
 
-def test_standing_still_scores_nothing_and_random_play_hardly_more() -> None:
+def test_standing_still_scores_zero_and_random_actions_hardly_more() -> None:
     env = Steer(size=8)
     generator = np.random.default_rng(0)
     still = [play(env, seed, lambda _: np.zeros(1, np.float32))[0] for seed in range(10)]
-    drift = [play(env, seed, lambda _: generator.uniform(-1, 1, 1))[0] for seed in range(200)]
+    random = [play(env, seed, lambda _: generator.uniform(-1, 1, 1))[0] for seed in range(200)]
     assert still == [0.0] * 10
     # 0.72 over many games, with a deviation of 1.64: four standard errors are 0.46.
-    assert np.mean(drift) == pytest.approx(0.72, abs=0.46)
+    assert np.mean(random) == pytest.approx(0.72, abs=0.46)
 
 
-def test_steer_never_ends_and_is_cut_off_after_16_steps() -> None:
+def test_steer_is_truncated_after_16_steps_and_never_terminated() -> None:
     env = Steer(size=16)
     env.reset(0)
     steps = [env.step(np.ones(1, np.float32)) for _ in range(16)]
@@ -114,8 +114,8 @@ def test_steer_never_ends_and_is_cut_off_after_16_steps() -> None:
     )
 
 
-def test_no_steering_scores_more_than_the_best_return() -> None:
+def test_no_velocity_scores_more_than_the_best_return() -> None:
     env = Steer(size=16)
     for seed, speed in itertools.product(range(5), np.linspace(-1, 1, 9)):
         velocity = np.array([speed], np.float32)
-        assert play(env, seed, lambda _, way=velocity: way)[0] <= 5.0 + 1e-9  # type: ignore[misc]
+        assert play(env, seed, lambda _, given=velocity: given)[0] <= 5.0 + 1e-9  # type: ignore[misc]

@@ -23,17 +23,17 @@ def random_actions(envs: VectorEnv, steps: int, seed: int = 0) -> list[np.ndarra
 
 
 def record(envs: VectorEnv, actions: list[np.ndarray]) -> list[Any]:
-    """All that a collector sees."""
-    seen: list[Any] = []
+    """Everything that a collector reads."""
+    rows: list[Any] = []
     for action in actions:
-        outcome = envs.step(action)
-        columns = (outcome.reward, outcome.terminated, outcome.truncated, outcome.over)
-        seen.append([envs.frames.tolist(), envs.first.tolist(), *(c.tolist() for c in columns)])
-    return [*seen, envs.finished()]
+        step = envs.step(action)
+        columns = (step.reward, step.terminated, step.truncated, step.over)
+        rows.append([envs.frames.tolist(), envs.first.tolist(), *(c.tolist() for c in columns)])
+    return [*rows, envs.finished()]
 
 
-def play_alone(env: Env, actions: np.ndarray) -> list[np.ndarray]:
-    """Frames in view in a stream of games played by hand."""
+def play_without_vector(env: Env, actions: np.ndarray) -> list[np.ndarray]:
+    """The frames of environment 1 of seed 7, played without `VectorEnv`."""
     game = itertools.count()
     frames = [env.reset(derive(7, "env", 1, next(game)))]
     for action in actions:
@@ -42,52 +42,52 @@ def play_alone(env: Env, actions: np.ndarray) -> list[np.ndarray]:
     return frames
 
 
-def test_a_stream_shows_its_games_one_after_the_other() -> None:
+def test_an_environment_plays_its_games_in_order() -> None:
     envs = VectorEnv(CATCH, num_envs=3, seed=7)
     actions = random_actions(envs, 20)
     shown = [envs.frames[1]]
     for action in actions:
         envs.step(action)
         shown.append(envs.frames[1])
-    expected = play_alone(CATCH.make(), np.array(actions)[:, 1])
+    expected = play_without_vector(CATCH.make(), np.array(actions)[:, 1])
     np.testing.assert_array_equal(shown, expected)
 
 
-def test_the_frame_after_an_end_is_the_first_of_the_next_game() -> None:
+def test_the_next_game_begins_in_the_step_that_ends_one() -> None:
     envs = VectorEnv(CATCH, num_envs=2, seed=0)
     firsts, ends = [envs.first.tolist()], []
     for action in random_actions(envs, 15):
-        outcome = envs.step(action)
+        step = envs.step(action)
         firsts.append(envs.first.tolist())
-        ends.append((outcome.terminated & outcome.over).tolist())
+        ends.append((step.terminated & step.over).tolist())
     assert firsts == [[True] * 2, *ends]
     assert [index for index, end in enumerate(ends) if end[0]] == [6, 13]
 
 
-def test_a_lost_life_opens_an_episode_but_no_game() -> None:
+def test_a_lost_life_opens_an_episode_in_the_same_game() -> None:
     pytest.importorskip("ale_py")
     envs = VectorEnv(EnvSpec("atari:Breakout", size=8), num_envs=1, seed=0)
     fire = np.ones(1, np.int64)
-    outcome = envs.step(fire)
-    while not outcome.terminated[0]:
+    step = envs.step(fire)
+    while not step.terminated[0]:
         assert not envs.first[0]
-        outcome = envs.step(fire)
-    assert not outcome.over[0]
+        step = envs.step(fire)
+    assert not step.over[0]
     assert envs.first[0]
     assert envs.finished() == []
     assert envs.state()["envs"][0]["game"] == 0
 
 
-def test_a_cutoff_opens_an_episode() -> None:
+def test_an_episode_opens_after_a_truncated_step() -> None:
     envs = VectorEnv(STEER, num_envs=1, seed=0)
     for action in random_actions(envs, 32):
-        outcome = envs.step(action)
-    assert outcome.truncated[0]
-    assert not outcome.terminated[0]
+        step = envs.step(action)
+    assert step.truncated[0]
+    assert not step.terminated[0]
     assert envs.first[0]
 
 
-def test_frames_in_view_are_left_as_they_are_by_later_steps() -> None:
+def test_later_steps_do_not_overwrite_the_frames() -> None:
     envs = VectorEnv(CATCH, num_envs=2, seed=0)
     frames, first = envs.frames, envs.first
     before = frames.copy()
@@ -96,7 +96,7 @@ def test_frames_in_view_are_left_as_they_are_by_later_steps() -> None:
     assert first.all()
 
 
-def test_finished_games_are_told_once_with_return_and_length() -> None:
+def test_finished_games_are_returned_once_with_return_and_length() -> None:
     envs = VectorEnv(CATCH, num_envs=2, seed=0)
     totals = np.zeros(2)
     for action in random_actions(envs, 7):
@@ -107,9 +107,9 @@ def test_finished_games_are_told_once_with_return_and_length() -> None:
     assert envs.finished() == []
 
 
-@pytest.mark.parametrize("spec", [CATCH, STEER], ids=["choices", "vectors"])
+@pytest.mark.parametrize("spec", [CATCH, STEER], ids=["discrete", "continuous"])
 @pytest.mark.parametrize("steps", [0, 3, 40])
-def test_a_restored_env_goes_on_as_if_never_stopped(spec: EnvSpec, steps: int) -> None:
+def test_a_restored_env_continues_the_same_trajectory(spec: EnvSpec, steps: int) -> None:
     envs = VectorEnv(spec, num_envs=3, seed=1)
     for action in random_actions(envs, steps):
         envs.step(action)
@@ -138,20 +138,20 @@ def test_an_atari_game_is_restored_after_a_lost_life() -> None:
     assert record(other, actions) == record(envs, actions)
 
 
-def damage(kind: str, stream: dict[str, Any]) -> None:
+def damage(kind: str, saved: dict[str, Any]) -> None:
     if kind == "frame":
-        stream["frame"] = frame_hash(np.zeros((8, 8, 3), np.uint8))
+        saved["frame"] = frame_hash(np.zeros((8, 8, 3), np.uint8))
     elif kind == "too many":
-        stream["actions"] += [0] * 9
+        saved["actions"] += [0] * 9
     else:
-        stream["actions"][0] = 99
+        saved["actions"][0] = 99
 
 
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [("frame", "frame after 3 steps differs"), ("too many", "over after 7"), ("illegal", "99")],
 )
-def test_a_game_that_does_not_replay_is_told_and_followed_by_the_next(
+def test_a_game_that_cannot_be_replayed_is_reported_and_the_next_begins(
     kind: str, reason: str
 ) -> None:
     envs = VectorEnv(CATCH, num_envs=3, seed=1)
@@ -164,16 +164,16 @@ def test_a_game_that_does_not_replay_is_told_and_followed_by_the_next(
     assert "environment 1: game 1 could not be replayed" in warning
     assert reason in warning
     assert other.restarted.tolist() == other.first.tolist() == [False, True, False]
-    assert [stream["game"] for stream in other.state()["envs"]] == [1, 2, 1]
+    assert [env["game"] for env in other.state()["envs"]] == [1, 2, 1]
     np.testing.assert_array_equal(other.frames[[0, 2]], envs.frames[[0, 2]])
     other.step(np.zeros(3, np.int64))
     assert not other.restarted.any()
 
 
-def test_games_that_nobody_fetched_are_part_of_the_state() -> None:
+def test_finished_games_that_were_not_read_are_part_of_the_state() -> None:
     envs = VectorEnv(CATCH, num_envs=2, seed=0)
-    record_actions = random_actions(envs, 9)
-    for action in record_actions:
+    actions = random_actions(envs, 9)
+    for action in actions:
         envs.step(action)
     other = VectorEnv(CATCH, num_envs=2, seed=0)
     other.restore(json.loads(json.dumps(envs.state())))
@@ -182,7 +182,7 @@ def test_games_that_nobody_fetched_are_part_of_the_state() -> None:
     assert other.finished() == games
 
 
-def test_counts_that_do_not_fit_are_refused() -> None:
+def test_a_wrong_number_of_actions_or_environments_is_an_error() -> None:
     envs = VectorEnv(CATCH, num_envs=2, seed=0)
     with pytest.raises(ValueError, match="3 actions for 2 environments"):
         envs.step(np.zeros(3, np.int64))
@@ -190,7 +190,7 @@ def test_counts_that_do_not_fit_are_refused() -> None:
         VectorEnv(CATCH, num_envs=3, seed=0).restore(envs.state())
 
 
-def test_closed_environments_say_so() -> None:
+def test_closed_environments_raise() -> None:
     with VectorEnv(CATCH, num_envs=2, seed=0) as envs:
         assert len(envs) == 2
     with pytest.raises(RuntimeError, match="closed"):

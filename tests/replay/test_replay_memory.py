@@ -33,8 +33,8 @@ print(anonymous() - before)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="reads memory from /proc")
-def test_frames_need_not_fit_in_memory(tmp_path: Path) -> None:
-    """The page cache of mapped files is the system's to reclaim and does not count."""
+def test_replay_may_be_larger_than_memory(tmp_path: Path) -> None:
+    """The page cache of mapped files is not counted: the system can reclaim it."""
     command = [sys.executable, "-c", RECORDING, str(tmp_path)]
     grown = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     data = 40_000 * 32 * 32 * 3

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replay_streams import CONTINUOUS, DISCRETE, make_streams, open_store, record
+from replay_examples import CONTINUOUS, DISCRETE, open_store, random_play, record
 from torch import Tensor
 
 from tokenworlds.core.errors import UserError
@@ -19,7 +19,7 @@ from tokenworlds.replay.segments import Windows, gather
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _no_waiting_for_the_disk() -> Iterator[None]:
+def _no_fsync() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         yield
@@ -39,24 +39,24 @@ def test_gathering_equals_indexing_step_by_step(
     actions: ActionSpace,
     data: st.DataObject,
 ) -> None:
-    num_envs = make_streams(3, steps, actions)
+    played = random_play(3, steps, actions)
     store = open_store(tmp_path_factory.mktemp("s"), num_envs=3, chunk=chunk, actions=actions)
-    record(store, num_envs, 0, steps)
+    record(store, played, 0, steps)
     length = data.draw(st.integers(1, steps))
     places = st.tuples(st.integers(0, 2), st.integers(0, steps - length))
     starts = np.array(data.draw(st.lists(places, min_size=1, max_size=6)))
     segment = gather(store, starts, length)
-    naive = {"frame": num_envs.frame, **num_envs.fields}
+    naive = {"frame": played.frame, **played.fields}
     for name, values in naive.items():
         expected = [[values[s, t + i] for i in range(length)] for s, t in starts]
         np.testing.assert_array_equal(getattr(segment, name).numpy(), np.array(expected))
     assert segment.mask.all()
 
 
-def test_segments_have_the_types_models_expect(tmp_path: Path) -> None:
+def test_segments_have_the_dtypes_that_models_expect(tmp_path: Path) -> None:
     for actions, dtype in ((DISCRETE, torch.int64), (CONTINUOUS, torch.float32)):
         store = open_store(tmp_path / str(dtype), actions=actions)
-        record(store, make_streams(2, 4, actions), 0, 4)
+        record(store, random_play(2, 4, actions), 0, 4)
         segment = gather(store, np.array([[0, 0]]), 3)
         assert segment.action.dtype == dtype
         assert segment.reward.dtype == torch.float32
@@ -64,7 +64,7 @@ def test_segments_have_the_types_models_expect(tmp_path: Path) -> None:
 
 def test_changing_a_segment_does_not_change_replay(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    record(store, make_streams(2, 20), 0, 20)
+    record(store, random_play(2, 20), 0, 20)
     starts = np.array([[0, 0], [1, 15]])
     map_tensors(torch.Tensor.zero_, gather(store, starts, 5))
     again = gather(store, starts, 5)
@@ -74,28 +74,26 @@ def test_changing_a_segment_does_not_change_replay(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("start", [[0, 7], [2, 0], [-1, 0], [0, -1]])
-def test_a_window_may_not_leave_its_stream(tmp_path: Path, start: list[int]) -> None:
+def test_a_window_outside_its_environment_is_an_error(tmp_path: Path, start: list[int]) -> None:
     store = open_store(tmp_path)
-    record(store, make_streams(2, 10), 0, 10)
+    record(store, random_play(2, 10), 0, 10)
     with pytest.raises(IndexError):
         gather(store, np.array([start]), 4)
 
 
-def test_a_resumed_store_yields_the_same_segments(tmp_path: Path) -> None:
-    num_envs = make_streams(2, 40)
+def test_a_restored_store_returns_the_same_segments(tmp_path: Path) -> None:
+    played = random_play(2, 40)
     store = open_store(tmp_path)
-    record(store, num_envs, 0, 29)
+    record(store, played, 0, 29)
     state = store.state()
-    before = draw_segment_frames(store_length=29, folder=tmp_path, state=state)
-    record(store, num_envs, 29, 40)
+    before = sampled_frames(store_length=29, folder=tmp_path, state=state)
+    record(store, played, 29, 40)
     store.flush()
-    after = draw_segment_frames(store_length=29, folder=tmp_path, state=state)
+    after = sampled_frames(store_length=29, folder=tmp_path, state=state)
     assert torch.equal(before, after)
 
 
-def draw_segment_frames(
-    *, store_length: int, folder: Path, state: dict[str, object]
-) -> torch.Tensor:
+def sampled_frames(*, store_length: int, folder: Path, state: dict[str, object]) -> torch.Tensor:
     store = open_store(folder)
     store.restore(state)
     assert store.length == store_length
@@ -104,43 +102,43 @@ def draw_segment_frames(
     return gather(store, starts, 6).frame
 
 
-def test_windows_are_numbered_along_each_stream() -> None:
+def test_windows_are_numbered_environment_by_environment() -> None:
     windows = Windows(num_envs=2, steps=5, length=4)
     assert len(windows) == 4
     assert windows.locate(np.arange(4)).tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
 
 
 @pytest.mark.parametrize("length", [0, 6])
-def test_a_length_that_does_not_fit_is_the_users_mistake(length: int) -> None:
+def test_a_length_that_does_not_fit_is_a_user_error(length: int) -> None:
     with pytest.raises(UserError, match=f"{length} steps does not fit"):
         Windows(num_envs=2, steps=5, length=length)
 
 
-def test_bytes_go_to_cuda_from_pinned_memory_and_nobody_waits(
+def test_segments_go_to_cuda_asynchronously_from_pinned_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No CUDA here: what torch is asked for is written down, and answered without."""
-    store, asked, empty, send = open_store(tmp_path), list[Any](), torch.empty, Tensor.to
-    record(store, make_streams(2, 4), 0, 4)
+    """Records the calls to torch instead of using CUDA."""
+    store, calls, empty, send = open_store(tmp_path), list[Any](), torch.empty, Tensor.to
+    record(store, random_play(2, 4), 0, 4)
 
     def allocate(size: Any, dtype: torch.dtype, pin_memory: bool) -> Tensor:
-        asked.append((dtype, pin_memory))
+        calls.append((dtype, pin_memory))
         return empty(size, dtype=dtype)
 
     def to(tensor: Tensor, device: torch.device, non_blocking: bool) -> Tensor:
-        asked.append((tensor.dtype, device.type, non_blocking))
+        calls.append((tensor.dtype, device.type, non_blocking))
         return send(tensor, "cpu")
 
     def pin(tensor: Tensor) -> Tensor:
-        asked.append(tensor.dtype)
+        calls.append(tensor.dtype)
         return tensor
 
     monkeypatch.setattr(torch, "empty", allocate)
     monkeypatch.setattr(Tensor, "pin_memory", pin)
     monkeypatch.setattr(Tensor, "to", to)
     gather(store, np.array([[1, 0]]), 3, "cuda:0")
-    pinned, sent = asked[1:7], asked[7:]
-    assert asked[0] == (torch.uint8, True)
+    pinned, sent = calls[1:7], calls[7:]
+    assert calls[0] == (torch.uint8, True)
     assert sent[0] == (torch.uint8, "cuda", True)
     assert sorted(map(str, pinned)) == sorted(str(kind) for kind, *_ in sent[1:])
     assert all(how == ["cuda", True] for _, *how in sent)

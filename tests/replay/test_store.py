@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replay_streams import (
+from replay_examples import (
     CONTINUOUS,
     DISCRETE,
     assert_holds,
     contents,
-    make_streams,
     open_store,
+    random_play,
     record,
 )
 
@@ -23,7 +23,7 @@ from tokenworlds.replay.store import DamagedReplay, ReplayStore
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _no_waiting_for_the_disk() -> Iterator[None]:
+def _no_fsync() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         yield
@@ -31,47 +31,45 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
 
 @pytest.mark.parametrize("actions", [DISCRETE, CONTINUOUS])
 @pytest.mark.parametrize("length", [1, 7, 8, 9, 16, 37])
-def test_what_was_appended_is_read_back(tmp_path: Path, actions: ActionSpace, length: int) -> None:
-    num_envs = make_streams(3, length, actions)
+def test_appended_steps_are_read_back(tmp_path: Path, actions: ActionSpace, length: int) -> None:
+    played = random_play(3, length, actions)
     store = open_store(tmp_path, num_envs=3, actions=actions)
-    record(store, num_envs, 0, length)
-    assert_holds(store, num_envs, length)
+    record(store, played, 0, length)
+    assert_holds(store, played, length)
     assert len(store) == store.steps == 3 * length
 
 
 def test_the_caller_may_reuse_its_buffers(tmp_path: Path) -> None:
-    num_envs = make_streams(1, 3)
+    played = random_play(1, 3)
     store = open_store(tmp_path, num_envs=1)
-    record(store, num_envs, 0, 3)
-    kept = num_envs.frame.copy()
-    num_envs.frame[:] = 0
+    record(store, played, 0, 3)
+    kept = played.frame.copy()
+    played.frame[:] = 0
     out = np.zeros_like(kept[0])
     store.read_frames(0, 0, out)
     np.testing.assert_array_equal(out, kept[0])
 
 
-@pytest.mark.parametrize(
-    ("stream", "start", "count"), [(0, -1, 1), (0, 9, 2), (2, 0, 1), (-1, 0, 1)]
-)
-def test_reading_outside_a_stream_is_refused(
-    tmp_path: Path, stream: int, start: int, count: int
+@pytest.mark.parametrize(("env", "start", "count"), [(0, -1, 1), (0, 9, 2), (2, 0, 1), (-1, 0, 1)])
+def test_reading_outside_an_environment_is_an_error(
+    tmp_path: Path, env: int, start: int, count: int
 ) -> None:
-    num_envs = make_streams(2, 10)
+    played = random_play(2, 10)
     store = open_store(tmp_path)
-    record(store, num_envs, 0, 10)
+    record(store, played, 0, 10)
     with pytest.raises(IndexError):
-        store.read_frames(stream, start, np.zeros_like(num_envs.frame[0, :count]))
+        store.read_frames(env, start, np.zeros_like(played.frame[0, :count]))
 
 
 @settings(max_examples=25, deadline=None)
 @given(saved=st.integers(0, 20), lost=st.integers(0, 20), chunk=st.integers(1, 9))
-def test_a_crash_leaves_no_trace_once_restored(
+def test_restoring_removes_every_trace_of_a_crash(
     tmp_path_factory: pytest.TempPathFactory, saved: int, lost: int, chunk: int
 ) -> None:
     folder, calm = tmp_path_factory.mktemp("crashed"), tmp_path_factory.mktemp("calm")
-    num_envs, other = make_streams(2, 45), make_streams(2, 45, seed=1)
+    played, other = random_play(2, 45), random_play(2, 45, seed=1)
     crashed = open_store(folder, chunk=chunk)
-    record(crashed, num_envs, 0, saved)
+    record(crashed, played, 0, saved)
     state = json.loads(json.dumps(crashed.state()))
     record(crashed, other, saved, saved + lost)
     crashed.flush()
@@ -80,38 +78,58 @@ def test_a_crash_leaves_no_trace_once_restored(
 
     resumed = open_store(folder, chunk=chunk)
     resumed.restore(state)
-    assert_holds(resumed, num_envs, saved)
-    record(resumed, num_envs, saved, 45)
-    assert_holds(resumed, num_envs, 45)
+    assert_holds(resumed, played, saved)
+    record(resumed, played, saved, 45)
+    assert_holds(resumed, played, 45)
 
     undisturbed = open_store(calm, chunk=chunk)
-    record(undisturbed, num_envs, 0, 45)
+    record(undisturbed, played, 0, 45)
     assert resumed.state() == undisturbed.state()
     assert contents(folder) == contents(calm)
 
 
-def test_a_store_can_be_taken_back_while_it_is_in_use(tmp_path: Path) -> None:
-    num_envs, other = make_streams(2, 60), make_streams(2, 60, seed=1)
+@settings(max_examples=25, deadline=None)
+@given(saved=st.integers(0, 20), since=st.integers(0, 20), chunk=st.integers(1, 9))
+def test_loading_a_state_leaves_later_steps_on_disk(
+    tmp_path_factory: pytest.TempPathFactory, saved: int, since: int, chunk: int
+) -> None:
+    folder, played = tmp_path_factory.mktemp("running"), random_play(2, 40)
+    running = open_store(folder, chunk=chunk)
+    record(running, played, 0, saved)
+    state = json.loads(json.dumps(running.state()))
+    record(running, played, saved, saved + since)
+    running.flush()
+    for path in folder.rglob("*.bin"):
+        path.write_bytes(path.read_bytes() + b"just being written")
+    before = contents(folder)
+    reader = open_store(folder, chunk=chunk)
+    reader.load(state)
+    assert_holds(reader, played, saved)
+    assert contents(folder) == before
+
+
+def test_a_store_in_use_can_be_restored_to_an_earlier_state(tmp_path: Path) -> None:
+    played, other = random_play(2, 60), random_play(2, 60, seed=1)
     store = open_store(tmp_path)
     record(store, other, 0, 10)
     state = store.state()
     record(store, other, 10, 60)
     assert_holds(store, other, 60)  # Every chunk has been mapped by now.
     store.restore(state)
-    num_envs.frame[:, :10] = other.frame[:, :10]
-    for name, values in num_envs.fields.items():
+    played.frame[:, :10] = other.frame[:, :10]
+    for name, values in played.fields.items():
         values[:, :10] = other.fields[name][:, :10]
-    record(store, num_envs, 10, 60)
-    assert_holds(store, num_envs, 60)
+    record(store, played, 10, 60)
+    assert_holds(store, played, 60)
 
 
-def test_states_do_not_change_after_they_were_taken(tmp_path: Path) -> None:
-    num_envs = make_streams(2, 12)
+def test_later_steps_do_not_change_a_state(tmp_path: Path) -> None:
+    played = random_play(2, 12)
     store = open_store(tmp_path)
-    record(store, num_envs, 0, 5)
+    record(store, played, 0, 5)
     state = store.state()
     copy = json.dumps(state)
-    record(store, num_envs, 5, 12)
+    record(store, played, 5, 12)
     store.flush()
     assert json.dumps(state) == copy
 
@@ -131,18 +149,18 @@ def flip(path: Path, position: int) -> None:
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-@pytest.mark.parametrize("harm", ["first byte", "last byte", "shorter", "missing"])
-def test_damage_is_found_and_named(tmp_path: Path, name: str, harm: str) -> None:
+@pytest.mark.parametrize("damage", ["first byte", "last byte", "shorter", "missing"])
+def test_a_damaged_file_is_named(tmp_path: Path, name: str, damage: str) -> None:
     store = open_store(tmp_path)
-    record(store, make_streams(2, 13), 0, 13)
+    record(store, random_play(2, 13), 0, 13)
     state = store.state()
     path = tmp_path / name
-    if harm == "missing":
+    if damage == "missing":
         path.unlink()
-    elif harm == "shorter":
+    elif damage == "shorter":
         os.truncate(path, path.stat().st_size - 1)
     else:
-        flip(path, 0 if harm == "first byte" else -1)
+        flip(path, 0 if damage == "first byte" else -1)
     before = contents(tmp_path)
     for act in (store.verify, open_store(tmp_path).restore):
         with pytest.raises(DamagedReplay, match=name) as caught:
@@ -152,14 +170,14 @@ def test_damage_is_found_and_named(tmp_path: Path, name: str, harm: str) -> None
 
 
 @pytest.mark.parametrize("kind", ["frames", "steps"])
-def test_an_older_state_verifies_although_later_bytes_are_damaged(
+def test_an_older_state_is_valid_although_later_bytes_are_damaged(
     tmp_path: Path, kind: str
 ) -> None:
-    num_envs = make_streams(2, 15)
+    played = random_play(2, 15)
     store = open_store(tmp_path)
-    record(store, num_envs, 0, 11)
+    record(store, played, 0, 11)
     older = store.state()
-    record(store, num_envs, 11, 15)
+    record(store, played, 11, 15)
     newer = store.state()
     flip(tmp_path / f"env-001/{kind}-000001.bin", -1)
     with pytest.raises(DamagedReplay):
@@ -167,40 +185,40 @@ def test_an_older_state_verifies_although_later_bytes_are_damaged(
     store.verify(older)
     resumed = open_store(tmp_path)
     resumed.restore(older)
-    assert_holds(resumed, num_envs, 11)
+    assert_holds(resumed, played, 11)
 
 
-def test_verifying_only_reads(tmp_path: Path) -> None:
-    num_envs = make_streams(2, 30)
+def test_verify_changes_nothing(tmp_path: Path) -> None:
+    played = random_play(2, 30)
     store = open_store(tmp_path)
-    record(store, num_envs, 0, 5)
+    record(store, played, 0, 5)
     state = store.state()
-    record(store, num_envs, 5, 30)
+    record(store, played, 5, 30)
     store.flush()
     before = contents(tmp_path)
     store.verify(state)
     assert contents(tmp_path) == before
-    assert_holds(store, num_envs, 30)
+    assert_holds(store, played, 30)
 
 
-def test_clearing_removes_what_an_earlier_run_left_and_nothing_else(tmp_path: Path) -> None:
-    num_envs = make_streams(2, 30)
-    record(open_store(tmp_path), num_envs, 0, 30)
+def test_clear_removes_only_replay_files(tmp_path: Path) -> None:
+    played = random_play(2, 30)
+    record(open_store(tmp_path), played, 0, 30)
     (tmp_path / "notes.txt").write_text("mine")
     store = open_store(tmp_path)
     store.clear()
     assert contents(tmp_path) == {"notes.txt": b"mine"}
-    record(store, num_envs, 0, 9)
-    assert_holds(store, num_envs, 9)
+    record(store, played, 0, 9)
+    assert_holds(store, played, 9)
 
 
 @pytest.mark.parametrize(
     "other",
     [{"num_envs": 3}, {"chunk": 4}, {"actions": CONTINUOUS}],
 )
-def test_a_state_of_another_layout_is_refused(tmp_path: Path, other: dict[str, int]) -> None:
+def test_a_state_of_another_layout_is_an_error(tmp_path: Path, other: dict[str, int]) -> None:
     store = open_store(tmp_path)
-    record(store, make_streams(2, 3), 0, 3)
+    record(store, random_play(2, 3), 0, 3)
     with pytest.raises(UserError, match=str(tmp_path)):
         open_store(tmp_path, **other).restore(store.state())  # type: ignore[arg-type]
 
@@ -225,20 +243,20 @@ def test_a_hundred_thousand_atari_frames_take_less_than_1_3_gib(tmp_path: Path) 
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts descriptors in /proc")
-def test_many_chunks_do_not_exhaust_file_descriptors(tmp_path: Path) -> None:
-    num_envs = make_streams(2, 200)
+def test_many_chunks_keep_few_file_descriptors_open(tmp_path: Path) -> None:
+    played = random_play(2, 200)
     store = open_store(tmp_path, chunk=1)
     before = len(os.listdir("/proc/self/fd"))
-    record(store, num_envs, 0, 200)
-    assert_holds(store, num_envs, 200)
+    record(store, played, 0, 200)
+    assert_holds(store, played, 200)
     assert len(os.listdir("/proc/self/fd")) - before < 200
 
 
-def test_a_new_store_leaves_nothing_old_in_the_files_it_writes(tmp_path: Path) -> None:
-    record(old := open_store(tmp_path / "used"), make_streams(2, 8, seed=1), 0, 8)
+def test_a_new_store_overwrites_older_files_completely(tmp_path: Path) -> None:
+    record(old := open_store(tmp_path / "used"), random_play(2, 8, seed=1), 0, 8)
     old.flush()
     for folder in ("used", "fresh"):
         store = open_store(tmp_path / folder)
-        record(store, make_streams(2, 8), 0, 5)
+        record(store, random_play(2, 8), 0, 5)
         store.flush()
     assert contents(tmp_path / "used") == contents(tmp_path / "fresh")

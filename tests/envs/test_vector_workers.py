@@ -19,22 +19,22 @@ SPECS = [spec for spec in SPECS if INSTALLED[spec.name.partition(":")[0]]]
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
-def test_workers_change_nothing_but_the_place(spec: EnvSpec) -> None:
-    here = VectorEnv(spec, num_envs=3, seed=4)
-    actions = random_actions(here, 40)
-    with VectorEnv(spec, num_envs=3, seed=4, workers=2) as there:
-        np.testing.assert_array_equal(there.frames, here.frames)
-        assert (there.frame_shape, there.action_space) == (here.frame_shape, here.action_space)
-        assert record(there, actions) == record(here, actions)
-        saved = there.state()
-        assert json.loads(json.dumps(saved)) == here.state()
-        assert record(there, actions) == record(here, actions)
-        assert there.restore(saved) == here.restore(saved) == []
-        assert record(there, actions) == record(here, actions)
+def test_trajectories_do_not_depend_on_workers(spec: EnvSpec) -> None:
+    local = VectorEnv(spec, num_envs=3, seed=4)
+    actions = random_actions(local, 40)
+    with VectorEnv(spec, num_envs=3, seed=4, workers=2) as remote:
+        np.testing.assert_array_equal(remote.frames, local.frames)
+        assert (remote.frame_shape, remote.action_space) == (local.frame_shape, local.action_space)
+        assert record(remote, actions) == record(local, actions)
+        saved = remote.state()
+        assert json.loads(json.dumps(saved)) == local.state()
+        assert record(remote, actions) == record(local, actions)
+        assert remote.restore(saved) == local.restore(saved) == []
+        assert record(remote, actions) == record(local, actions)
     assert multiprocessing.active_children() == []
 
 
-def test_an_error_in_a_worker_comes_out_with_its_text() -> None:
+def test_an_error_in_a_worker_is_raised_with_its_traceback() -> None:
     envs = VectorEnv(CATCH, num_envs=2, seed=0, workers=1)
     with pytest.raises(
         WorkerError, match=r"(?s)environments 0 to 1 failed.*action 9: choose from 0\.\.2"
@@ -45,12 +45,12 @@ def test_an_error_in_a_worker_comes_out_with_its_text() -> None:
     assert multiprocessing.active_children() == []
 
 
-def test_a_users_mistake_stays_one() -> None:
+def test_a_user_error_in_a_worker_stays_a_user_error() -> None:
     with pytest.raises(UserError, match="did you mean 'CartPole-v1'"):
         VectorEnv(EnvSpec("gym:CartPol-v1"), num_envs=2, seed=0, workers=1)
 
 
-def test_a_worker_that_was_killed_is_told() -> None:
+def test_a_killed_worker_is_reported_with_its_exit_code() -> None:
     envs = VectorEnv(CATCH, num_envs=2, seed=0, workers=1)
     (worker,) = multiprocessing.active_children()
     assert worker.pid is not None
@@ -68,7 +68,7 @@ if __name__ == "__main__":
 """
 
 
-def test_workers_end_with_a_parent_that_was_killed() -> None:
+def test_workers_exit_when_their_parent_is_killed() -> None:
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -76,6 +76,6 @@ def test_workers_end_with_a_parent_that_was_killed() -> None:
     assert parent.stdin is not None
     assert parent.stdout.readline() == "ready\n"
     parent.kill()
-    # The workers hold the same standard output: it closes when the last of them is gone.
+    # The workers share standard output, which closes when the last of them exits.
     rest, _ = parent.communicate(timeout=60)
     assert rest == ""

@@ -13,7 +13,7 @@ from tokenworlds.envs.control import PROTOCOLS, Control
 pytest.importorskip("dm_control")
 
 
-def test_sixteen_at_once_do_not_disturb_one_another_nor_when_some_are_closed() -> None:
+def test_sixteen_environments_render_independently_even_if_some_are_closed() -> None:
     envs = [make("dmc:pendulum-swingup", size=16, protocol="dmc-vision-flat") for _ in range(16)]
     frames = [env.reset(seed) for seed, env in enumerate(envs)]
     assert len({frame.tobytes() for frame in frames}) == 16
@@ -24,31 +24,31 @@ def test_sixteen_at_once_do_not_disturb_one_another_nor_when_some_are_closed() -
         env.close()
 
 
-def test_two_streams_play_different_games() -> None:
+def test_two_environments_play_different_games() -> None:
     spec = EnvSpec("dmc:cartpole-balance", "dmc-vision-flat")
     with VectorEnv(spec, num_envs=2, seed=0) as envs:
         assert (envs.frames[0] != envs.frames[1]).any()
-        outcome = envs.step(np.zeros((2, 1), np.float32))
-        assert outcome.reward[0] != outcome.reward[1]
+        step = envs.step(np.zeros((2, 1), np.float32))
+        assert step.reward[0] != step.reward[1]
 
 
-def test_any_thread_may_step() -> None:
+def test_any_thread_can_step() -> None:
     env = make("dmc:cartpole-balance", size=16, protocol="dmc-vision-flat")
     expected = trajectory(env, seed=3, steps=5)
-    seen: list[str] = []
-    other = threading.Thread(target=lambda: seen.append(trajectory(env, seed=3, steps=5)))
+    results: list[str] = []
+    other = threading.Thread(target=lambda: results.append(trajectory(env, seed=3, steps=5)))
     other.start()
     other.join()
-    assert seen == [expected]
+    assert results == [expected]
     env.close()
 
 
-@pytest.mark.parametrize("forgotten", [False, True])
-def test_the_drawing_context_is_given_back(forgotten: bool) -> None:
+@pytest.mark.parametrize("closed", [True, False])
+def test_the_rendering_context_is_freed(closed: bool) -> None:
     env = Control("cartpole-balance", size=8, protocol=PROTOCOLS["dmc-vision-flat"])
     context = env._stage._environment.physics.contexts.gl
     assert not context.terminated
-    if not forgotten:
+    if closed:
         env.close()
         env.close()
     del env
@@ -56,7 +56,7 @@ def test_the_drawing_context_is_given_back(forgotten: bool) -> None:
     assert context.terminated
 
 
-def test_nothing_is_printed_even_if_nothing_is_closed() -> None:
+def test_nothing_is_printed_even_if_no_environment_is_closed() -> None:
     # Cheetah's description makes MuJoCo log a warning.
     code = """
 from tokenworlds.envs import make

@@ -1,4 +1,4 @@
-"""Made-up environments, held in memory, to compare a store with."""
+"""Random steps, held in memory, to compare a store with."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +16,12 @@ CONTINUOUS = ActionSpace(2, discrete=False)
 
 
 @dataclass(frozen=True)
-class Streams:
+class Played:
     frame: NDArray[np.uint8]
     fields: dict[str, NDArray[Any]]
 
 
-def make_streams(count: int, steps: int, actions: ActionSpace = DISCRETE, seed: int = 0) -> Streams:
+def random_play(count: int, steps: int, actions: ActionSpace = DISCRETE, seed: int = 0) -> Played:
     rng = np.random.default_rng(seed)
     shape = (count, steps)
     action = (
@@ -37,7 +37,7 @@ def make_streams(count: int, steps: int, actions: ActionSpace = DISCRETE, seed: 
         "truncated": rng.random(shape) < 0.2,
     }
     frame = rng.integers(256, size=(*shape, SHAPE.height, SHAPE.width, SHAPE.channels))
-    return Streams(frame.astype(np.uint8), fields)
+    return Played(frame.astype(np.uint8), fields)
 
 
 def open_store(
@@ -48,11 +48,11 @@ def open_store(
     )
 
 
-def record(store: ReplayStore, num_envs: Streams, begin: int, end: int) -> None:
+def record(store: ReplayStore, played: Played, begin: int, end: int) -> None:
     for time in range(begin, end):
-        now = {name: values[:, time] for name, values in num_envs.fields.items()}
+        now = {name: values[:, time] for name, values in played.fields.items()}
         store.append(
-            num_envs.frame[:, time],
+            played.frame[:, time],
             now["first"],
             now["action"],
             now["reward"],
@@ -61,14 +61,14 @@ def record(store: ReplayStore, num_envs: Streams, begin: int, end: int) -> None:
         )
 
 
-def assert_holds(store: ReplayStore, num_envs: Streams, length: int) -> None:
+def assert_holds(store: ReplayStore, played: Played, length: int) -> None:
     assert store.length == length
-    for name, values in num_envs.fields.items():
+    for name, values in played.fields.items():
         np.testing.assert_array_equal(store.records[name], values[:, :length])
-    for stream in range(store.num_envs):
-        out = np.zeros_like(num_envs.frame[stream, :length])
-        store.read_frames(stream, 0, out)
-        np.testing.assert_array_equal(out, num_envs.frame[stream, :length])
+    for env in range(store.num_envs):
+        out = np.zeros_like(played.frame[env, :length])
+        store.read_frames(env, 0, out)
+        np.testing.assert_array_equal(out, played.frame[env, :length])
 
 
 def contents(folder: Path) -> dict[str, bytes]:
