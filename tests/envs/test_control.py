@@ -55,16 +55,6 @@ def test_an_unknown_task_is_an_error_with_the_nearest(name: str, nearest: str) -
         EnvSpec(f"dmc:{name}")
 
 
-def test_naming_a_task_does_not_import_mujoco() -> None:
-    code = """
-import sys
-from tokenworlds.envs import EnvSpec
-EnvSpec("dmc:walker-walk")
-print({"mujoco", "dm_control", "OpenGL"} & set(sys.modules))
-"""
-    assert run(code) == (0, "set()\n", "")
-
-
 def test_all_tasks_of_the_suite_are_listed_and_twenty_are_the_benchmark() -> None:
     make("dmc:cartpole-balance").close()
     from dm_control import suite

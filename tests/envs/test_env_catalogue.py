@@ -102,16 +102,39 @@ def test_best_returns_are_known_for_the_toys_only() -> None:
     assert best_return("atari:Pong") is None
 
 
+def test_only_atari_skips_frames() -> None:
+    assert EnvSpec("atari:Pong", "storm").frame_skip == 4
+    assert EnvSpec("catch").frame_skip == EnvSpec("dmc:walker-walk").frame_skip == 1
+
+
 def test_the_families_are_found_and_the_built_in_one_is_first() -> None:
     assert list(families()) == ["toy", "atari", "crafter", "dmc", "gym", "minatar"]
 
 
-def test_the_catalogue_imports_no_optional_dependency() -> None:
+def run(code: str) -> tuple[int, str, str]:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_names_and_families_import_no_optional_dependency() -> None:
     code = """
 import sys
-from tokenworlds.envs import families
+from tokenworlds.envs import EnvSpec, families
+EnvSpec("dmc:walker-walk")
 assert [family.installed for family in families().values()]
-print({"ale_py", "crafter", "dm_control", "mujoco", "minatar", "pygame"} & set(sys.modules))
+optional = {"ale_py", "crafter", "dm_control", "mujoco", "OpenGL", "minatar", "pygame"}
+print(optional & set(sys.modules))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "set()\n"
+    assert run(code) == (0, "set()\n", "")
+
+
+def test_environments_print_nothing_even_if_they_are_not_closed() -> None:
+    # The description of cheetah makes MuJoCo log a warning.
+    names = ["atari:Pong", "gym:CartPole-v1", "dmc:cheetah-run", "dmc:walker-walk"]
+    names = [name for name in names if families()[name.partition(":")[0]].installed]
+    code = f"""
+from tokenworlds.envs import make
+envs = [make(name) for name in {names}]
+[env.reset(0) for env in envs]
+"""
+    assert run(code) == (0, "", "")

@@ -207,4 +207,5 @@ FAMILY = Family(
     build_grey=partial(build, grey=True),
     extra="atari",
     package="ale_py",
+    frame_skips={name: protocol.skip for name, protocol in PROTOCOLS.items()},
 )

@@ -32,6 +32,11 @@ class EnvSpec:
         object.__setattr__(self, "name", canonical(self.name))
         object.__setattr__(self, "protocol", protocol)
 
+    @property
+    def frame_skip(self) -> int:
+        """Raw frames of the emulator per agent step."""
+        return _split(self.name)[0].frame_skips.get(self.protocol, 1)
+
     def make(self, *, evaluation: bool = False) -> Env:
         """The environment, with square frames; evaluation plays whole games."""
         family, game = _split(self.name)

@@ -96,6 +96,8 @@ class Family:
     short_names: Mapping[str, str] = field(default_factory=dict)
     best_returns: Mapping[str, float] = field(default_factory=dict)
     """The best possible mean return of a game, where it is known."""
+    frame_skips: Mapping[str, int] = field(default_factory=dict)
+    """Raw frames per agent step of a protocol, if more than 1."""
 
     @property
     def installed(self) -> bool:

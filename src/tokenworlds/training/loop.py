@@ -9,8 +9,6 @@ from torch import Tensor
 from tokenworlds.core.clocks import Every
 from tokenworlds.core.progress import Phase, Progress
 from tokenworlds.core.protocols import Screen
-from tokenworlds.envs.atari import PROTOCOLS as ATARI_PROTOCOLS
-from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.evaluation.episodes import Episode, EvaluationStopped, evaluate
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.metrics import Average, MetricsFile
@@ -148,7 +146,7 @@ class Loop:
         updates, imagined = self.trainer.progress.updates, self.trainer.imagined_steps
         return {
             "agent_steps": self.steps,
-            "env_frames": self.steps * frames_per_step(self.spec.env),
+            "env_frames": self.steps * self.spec.env.frame_skip,
             "gradient_steps": self.trainer.progress.gradient_steps,
             "imagined_steps": sum(updates.get(name, 0) * n for name, n in imagined.items()),
         }
@@ -192,8 +190,3 @@ def work_of(progress: Progress) -> dict[str, int]:
     """Units of work by the names under which throughput is measured."""
     updates = {f"{name}_updates": count for name, count in progress.updates.items()}
     return {"agent_steps": progress.steps, **updates}
-
-
-def frames_per_step(env: EnvSpec) -> int:
-    """Emulator frames per agent step."""
-    return ATARI_PROTOCOLS[env.protocol].skip if env.name.startswith("atari:") else 1
