@@ -5,15 +5,7 @@ from collections.abc import Callable, Mapping
 from tokenworlds.benchmarking.measurement import Measurement
 from tokenworlds.benchmarking.meters import Calibration, Timing
 from tokenworlds.benchmarking.report import BenchEnvironment, BenchReport, Remainder, StepCost
-from tokenworlds.benchmarking.scaling import (
-    QUANTITIES,
-    Curve,
-    Exponent,
-    Point,
-    ScalingReport,
-    Skipped,
-    Update,
-)
+from tokenworlds.benchmarking.scaling import QUANTITIES, Curve, Point, ScalingReport, Skipped
 from tokenworlds.benchmarking.workloads import Kind
 
 CALIBRATION = Calibration(seconds=0.25, spread=0.01, matmul_rate=2e11, convolution_rate=1e11)
@@ -86,17 +78,19 @@ def report(recipe: str, seconds: Mapping[str, float]) -> BenchReport:
     return BenchReport(recipe, "paper", measurements, cost)
 
 
-def update(seconds: float, memory: int = 2**20, discretisation: int | None = 2_000_000) -> Update:
+def point(
+    value: int, seconds: float, memory: int = 2**20, discretisation: int | None = 2_000_000
+) -> Point:
     """So many seconds, and four times as many cal."""
     cost = measurement("world", seconds, memory_growth=memory)
-    return Update(cost, parameters=5_000_000, discretisation=discretisation)
+    return Point(value, cost, parameters=5_000_000, discretisation=discretisation)
 
 
 def curve(axis: str, *values: int, discretisation: int | None = 2_000_000) -> Curve:
     """A twentieth of a second for each unit, and one value that is skipped."""
-    points = [Point(value, update(value / 20, discretisation=discretisation)) for value in values]
+    points = [point(value, value / 20, discretisation=discretisation) for value in values]
     skipped = [Skipped(2 * values[-1], "it is too much")]
-    exponents = dict.fromkeys(QUANTITIES, Exponent(1.0, 1.0))
+    exponents = dict.fromkeys(QUANTITIES, (1.0, 1.0))
     return Curve(axis, "world", f"the.{axis}", points, skipped, exponents)
 
 

@@ -13,9 +13,9 @@ from tokenworlds.benchmarking.measurement import (
     Probe,
     Sample,
     extrapolate,
+    fit_line,
     fit_rows,
     halvings,
-    line_through,
     measure_workloads,
     read_fraction,
     take_fraction,
@@ -127,7 +127,7 @@ def test_an_affine_cost_is_recovered_exactly() -> None:
 
 def test_the_fixed_cost_is_never_negative() -> None:
     """Growth beyond proportion is noise or caches and does not raise the slope."""
-    assert line_through((2, 4), (1.0, 4.0)) == Line(0.0, 1.0)
+    assert fit_line((2, 4), (1.0, 4.0)) == Line(0.0, 1.0)
 
 
 def test_no_row_is_faster_than_its_operations() -> None:
@@ -135,11 +135,11 @@ def test_no_row_is_faster_than_its_operations() -> None:
     min_slope = (7.0 / 10.0 + 8.0 / 5.0) / 4
     whole, _ = extrapolate(slow_by_chance, 64, RATES)
     assert whole.timing.median == pytest.approx(8.0 + 60 * min_slope)
-    assert line_through((2, 4), (9.0, 8.0)) == Line(8.0, 0.0)
+    assert fit_line((2, 4), (9.0, 8.0)) == Line(8.0, 0.0)
 
 
 def test_a_cost_below_the_calibration_is_proportional() -> None:
-    assert line_through((2, 4), (0.5, 1.0), min_slope=7.0) == Line(0.0, 0.25)
+    assert fit_line((2, 4), (0.5, 1.0), min_slope=7.0) == Line(0.0, 0.25)
 
 
 def test_extrapolation_multiplies_the_spread() -> None:

@@ -186,8 +186,7 @@ def test_operations_take_the_time_of_their_kind() -> None:
     rates = Calibration(seconds=1.0, spread=0.0, matmul_rate=100.0, convolution_rate=10.0)
     flops = Flops(50.0, 20.0)
     assert flops.seconds(rates) == pytest.approx(2.5)
-    assert flops.scaled(4.0) == Flops(200.0, 80.0)
-    assert flops.scaled(4.0).total == 280.0
+    assert flops.total == 70.0
 
 
 @linux

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from bench_examples import update
+from bench_examples import point
 
 from tokenworlds.benchmarking import scaling
 from tokenworlds.benchmarking.meters import ReferenceTask
@@ -14,11 +14,9 @@ from tokenworlds.benchmarking.scaling import (
     AxisStart,
     Curve,
     Event,
-    Exponent,
     MeasureUpdate,
     Point,
     Skipped,
-    Update,
     axis_values,
     change,
     find_path,
@@ -93,9 +91,9 @@ def test_the_base_is_small_and_never_larger_than_the_recipe() -> None:
 def power_law(fixed: float, power: float, path: str) -> MeasureUpdate:
     """A fixed time, plus a millisecond and 1000 bytes times the value to a power."""
 
-    def measure(recipe: Recipe, learner: str) -> Update:
-        value = read_at(recipe, path)
-        return update(fixed + 1e-3 * value**power, memory=round(1000 * value**power))
+    def measure(recipe: Recipe, learner: str, value: int) -> Point:
+        assert value == read_at(recipe, path)
+        return point(value, fixed + 1e-3 * value**power, memory=round(1000 * value**power))
 
     return measure
 
@@ -110,29 +108,26 @@ def trace(axis: Axis, measure: MeasureUpdate) -> Curve:
     return curve
 
 
-def pair(exponent: Exponent | None) -> tuple[float, float]:
-    assert exponent is not None
-    return exponent.overall, exponent.last
-
-
 @pytest.mark.parametrize("power", [1, 2])
 def test_the_exponent_of_a_cost_is_found(power: int) -> None:
     curve = trace(BY_NAME["length"], power_law(0.0, power, "learning.world.length"))
     assert [point.value for point in curve.points] == [8, 16, 32, 64]
     assert curve.skipped == []
-    assert pair(curve.exponents["cal"]) == pytest.approx((power, power))
-    assert pair(curve.exponents["memory"]) == pytest.approx((power, power))
-    assert pair(curve.exponents["parameters"]) == (0.0, 0.0)
+    assert curve.exponents["cal"] == pytest.approx((power, power))
+    assert curve.exponents["memory"] == pytest.approx((power, power))
+    assert curve.exponents["parameters"] == (0.0, 0.0)
 
 
 def test_a_cost_quadratic_in_the_resolution_is_linear_in_pixels() -> None:
     curve = trace(BY_NAME["resolution"], power_law(0.0, 2, "resolution"))
-    assert pair(curve.exponents["cal"]) == pytest.approx((1.0, 1.0))
+    assert curve.exponents["cal"] == pytest.approx((1.0, 1.0))
 
 
 def test_a_fixed_cost_matters_less_at_the_end_of_a_curve() -> None:
     curve = trace(BY_NAME["batch"], power_law(0.004, 1, "learning.world.batch"))
-    overall, last = pair(curve.exponents["cal"])
+    exponents = curve.exponents["cal"]
+    assert exponents is not None
+    overall, last = exponents
     assert overall < last
     # 12 ms with 8 rows and 20 ms with 16.
     assert last == pytest.approx(0.737, abs=1e-3)
@@ -150,10 +145,10 @@ def test_values_beyond_time_or_memory_are_skipped(monkeypatch: pytest.MonkeyPatc
 
 
 def test_values_that_do_not_fit_the_recipe_are_skipped_with_the_reason() -> None:
-    def measure(recipe: Recipe, learner: str) -> Update:
+    def measure(recipe: Recipe, learner: str, value: int) -> Point:
         if recipe.resolution > 64:
             raise UserError("no such frames")
-        return update(0.1)
+        return point(value, 0.1)
 
     curve = trace(BY_NAME["resolution"], measure)
     assert len(curve.points) == 1
@@ -163,8 +158,8 @@ def test_values_that_do_not_fit_the_recipe_are_skipped_with_the_reason() -> None
 
 def test_an_update_is_measured_at_the_resolution_of_its_recipe() -> None:
     measure = update_meter(EnvSpec("catch", "", 64), 0.001)
-    small = measure(variant(NANO, SMALL), "world")
-    large = measure(variant(NANO, {**SMALL, "resolution": 96}), "world")
+    small = measure(variant(NANO, SMALL), "world", 64)
+    large = measure(variant(NANO, {**SMALL, "resolution": 96}), "world", 96)
     assert (small.measurement.batch, small.measurement.steps) == (1, 2)
     assert small.measurement.seconds.repeats >= 3
     assert 2.0 < large.measurement.flops / small.measurement.flops < 2.5
@@ -178,9 +173,9 @@ def test_a_recipe_without_a_prior_has_no_discretisation_parameters() -> None:
     recipe = load("iris", "nano", "catch").recipe
     measure = update_meter(EnvSpec("catch", "", recipe.resolution), 0.001)
     changes = {"learning.world.batch": 1, "learning.world.length": 2}
-    assert measure(variant(recipe, changes), "world").discretisation is None
+    assert measure(variant(recipe, changes), "world", 2).discretisation is None
     with pytest.raises(UserError, match=r"more than world.sequence.positions"):
-        measure(variant(recipe, {**changes, "learning.world.length": 500}), "world")
+        measure(variant(recipe, {**changes, "learning.world.length": 500}), "world", 500)
 
 
 def test_every_axis_is_measured_and_missing_ones_are_listed() -> None:
@@ -188,7 +183,9 @@ def test_every_axis_is_measured_and_missing_ones_are_listed() -> None:
     recipe = load("swm-continuous", "nano", "catch").recipe
     env = EnvSpec("catch", "", recipe.resolution)
     target = Target("swm-continuous", "nano", recipe, env)
-    report = measure_scaling(target, lambda *_: update(0.05), events.append)
+    report = measure_scaling(
+        target, lambda recipe, learner, value: point(value, 0.05), events.append
+    )
     axes = [curve.axis for curve in report.curves]
     assert axes == ["batch", "length", "resolution", "horizon"]
     assert report.missing_axes == ["vocabulary"]

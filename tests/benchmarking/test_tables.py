@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from bench_examples import curve, measurement, report, update
+from bench_examples import curve, measurement, point, report
 
 from tokenworlds.benchmarking.report import Change, Target
-from tokenworlds.benchmarking.scaling import AXES, AxisStart, Point, Skipped, small_base
+from tokenworlds.benchmarking.scaling import AXES, AxisStart, Skipped, small_base
 from tokenworlds.benchmarking.tables import (
     COLUMNS,
     SCALING_COLUMNS,
@@ -86,7 +86,7 @@ def test_changes_have_remarks_and_notes() -> None:
 
 def test_points_and_exponents_are_aligned_with_their_columns() -> None:
     (head,) = scaling_lines(AxisStart(AXES[0], "somewhere"))
-    (line,) = scaling_lines(Point(4, update(0.25)))
+    (line,) = scaling_lines(point(4, 0.25))
     assert len(head.strip("\n")) == len(line) == 14 + sum(SCALING_COLUMNS.values())
     values = ["4", "250", "ms", "±10%", "1.00", "3.00", "1", "MiB", "5,000,000", "2,000,000"]
     assert line.split() == values

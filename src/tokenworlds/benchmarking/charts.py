@@ -182,7 +182,7 @@ def draw_panel(axes: Axes, panel: Panel, reports: Sequence[ScalingReport], theme
     ticks = set[int]()
     for report, colour, marker in zip(reports, colours(theme), cycle(MARKERS), strict=False):
         for curve in report.curves:
-            costs = [point.update.quantities()[panel.quantity] for point in curve.points]
+            costs = [point.quantities()[panel.quantity] for point in curve.points]
             known = [cost / panel.unit for cost in costs if cost]
             if curve.axis == panel.axis and known and len(known) == len(costs):
                 values = [point.value for point in curve.points]
@@ -200,11 +200,11 @@ def annotate_curve(axes: Axes, curve: Curve, quantity: str, end: float, colour: 
     values, power = [point.value for point in curve.points], POWERS[curve.axis]
     linear = [end * (value / values[-1]) ** power for value in values]
     axes.plot(values, linear, color=colour, lw=0.9, ls=(0, (1, 2)), alpha=0.7)
-    exponent = curve.exponents[quantity]
-    if exponent is not None:
+    exponents = curve.exponents[quantity]
+    if exponents is not None:
         height = 0.04 + 0.1 * len(axes.texts)
         place: dict[str, Any] = {"ha": "right", "transform": axes.transAxes}
-        axes.text(0.98, height, f"{exponent.overall:.2f}", color=colour, fontsize=10, **place)
+        axes.text(0.98, height, f"{exponents[0]:.2f}", color=colour, fontsize=10, **place)
 
 
 def style_panel(axes: Axes, panel: Panel, ticks: Sequence[int], theme: Theme) -> None:

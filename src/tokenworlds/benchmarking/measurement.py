@@ -193,16 +193,9 @@ def fit_rows(batch: int, seconds: float, probe: Callable[[int], Probe]) -> int:
 
 
 def fits(probes: Sequence[Probe], rows: int, seconds: float) -> bool:
-    """Whether more rows stay within time and memory.
-
-    Memory, and time after a single probe, are predicted in proportion to the rows, which is an
-    upper bound. Two probes predict time along a line.
-    """
-    last = probes[-1]
-    line = Line(0.0, last.seconds / last.rows)
-    if len(probes) > 1:
-        line = line_through((probes[0].rows, last.rows), (probes[0].seconds, last.seconds))
-    return line.at(rows) <= seconds and last.has_memory_for(rows)
+    """Whether more rows stay within time and memory; memory grows at most in proportion to them."""
+    time = fit_line([each.rows for each in probes], [each.seconds for each in probes])
+    return time.at(rows) <= seconds and probes[-1].has_memory_for(rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,37 +219,38 @@ class Sample:
     timing: Timing
 
 
-def line_through(rows: tuple[int, int], costs: tuple[float, float], min_slope: float = 0.0) -> Line:
-    """The line through the cost of more rows, with the slope from fewer rows within two bounds.
+def fit_line(rows: Sequence[int], costs: Sequence[float], min_slope: float = 0.0) -> Line:
+    """The line through the cost of the most rows; one point gives a proportional cost.
 
-    The fixed cost is not negative, so the slope is at most proportional. The slope is at least
-    `min_slope`, so that a slow outlier on fewer rows does not make further rows free.
+    A second point, of fewer rows, gives the slope within two bounds. The fixed cost is not
+    negative, so the slope is at most proportional. The slope is at least `min_slope`, so that a
+    slow outlier on fewer rows does not make further rows free.
     """
-    (few, many), (before, after) = rows, costs
-    slope = min(max((after - before) / (many - few), min_slope), after / many)
-    return Line(after - slope * many, slope)
+    slope = costs[-1] / rows[-1]
+    if len(rows) > 1:
+        measured = (costs[-1] - costs[0]) / (rows[-1] - rows[0])
+        slope = min(max(measured, min_slope), slope)
+    return Line(costs[-1] - slope * rows[-1], slope)
 
 
 def extrapolate(
     samples: Sequence[Sample], batch: int, calibration: Calibration
 ) -> tuple[Sample, float]:
-    """The whole batch and its fixed seconds: from one sample in proportion, from two on a line."""
-    most = samples[-1]
-    if len(samples) == 1:
-        factor = batch / most.rows
-        memory = most.memory.with_growth(most.memory.growth * factor)
-        return Sample(batch, most.flops.scaled(factor), memory, most.timing.scaled(factor)), 0.0
-    less, rows = samples[0], (samples[0].rows, most.rows)
+    """The whole batch and its fixed seconds, from a sample of some rows and one of half of them."""
+    most, rows = samples[-1], [each.rows for each in samples]
     flops = Flops(
-        line_through(rows, (less.flops.matmul, most.flops.matmul)).at(batch),
-        line_through(rows, (less.flops.convolution, most.flops.convolution)).at(batch),
+        fit_line(rows, [each.flops.matmul for each in samples]).at(batch),
+        fit_line(rows, [each.flops.convolution for each in samples]).at(batch),
     )
-    growth = line_through(rows, (float(less.memory.growth), float(most.memory.growth))).at(batch)
+    growth = fit_line(rows, [float(each.memory.growth) for each in samples]).at(batch)
+    memory = most.memory.with_growth(growth)
+    if len(samples) == 1:
+        return Sample(batch, flops, memory, most.timing.scaled(batch / most.rows)), 0.0
     # A row cannot take less time than its operations at full speed.
     min_slope = most.flops.seconds(calibration) / most.rows
-    line = line_through(rows, (less.timing.median, most.timing.median), min_slope)
-    timing = extrapolate_timing(line, less, most, batch)
-    return Sample(batch, flops, most.memory.with_growth(growth), timing), line.fixed
+    line = fit_line(rows, [each.timing.median for each in samples], min_slope)
+    timing = extrapolate_timing(line, samples[0], most, batch)
+    return Sample(batch, flops, memory, timing), line.fixed
 
 
 def extrapolate_timing(line: Line, less: Sample, most: Sample, batch: int) -> Timing:

@@ -171,9 +171,6 @@ class Flops:
     def total(self) -> float:
         return self.matmul + self.convolution
 
-    def scaled(self, factor: float) -> "Flops":
-        return Flops(self.matmul * factor, self.convolution * factor)
-
     def seconds(self, calibration: Calibration) -> float:
         """The time of these operations at the rates of the reference task."""
         return (

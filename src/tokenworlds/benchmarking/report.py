@@ -4,7 +4,6 @@ import gc
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,13 +105,13 @@ def step_cost(recipe: Recipe, measurements: Sequence[Measurement]) -> StepCost:
     cal = {name: updates[name] * each.cal for name, each in counted.items()}
     seconds = {name: updates[name] * each.seconds.median for name, each in counted.items()}
     total_cal, total_seconds = sum(cal.values()), sum(seconds.values())
-    less_cal, less_seconds = total_cal, total_seconds
+    rest_cal, rest_seconds = total_cal, total_seconds
     for each in measurements:
         if each.name == TOKENIZER or each.kind == "autoencoder":
-            less_cal -= updates[each.learner] * each.cal
-            less_seconds -= updates[each.learner] * each.seconds.median
-    remainder = Remainder(max(less_cal, 0.0), max(less_seconds, 0.0))
-    return StepCost(updates, cal, seconds, total_cal, total_seconds, remainder)
+            rest_cal -= updates[each.learner] * each.cal
+            rest_seconds -= updates[each.learner] * each.seconds.median
+    rest = Remainder(max(rest_cal, 0.0), max(rest_seconds, 0.0))
+    return StepCost(updates, cal, seconds, total_cal, total_seconds, rest)
 
 
 def updates_per_step(recipe: Recipe) -> dict[str, float]:
@@ -218,26 +217,22 @@ def compare(before: Document, now: Document) -> list[Change]:
 
 
 def compare_reports(before: Document, now: Document) -> Iterator[Change]:
-    make = partial(make_change, now["recipe"], now["size"])
+    def change(name: str, was: float, is_now: float, remark: str) -> Change:
+        ratio = was / is_now if is_now else float(was == is_now)
+        return Change(now["recipe"], now["size"], name, was, is_now, ratio, remark)
+
     old = {each["name"]: each for each in before["measurements"]}
     remarks = set()
-    for measurement in now["measurements"]:
-        known = old.get(measurement["name"])
+    for new in now["measurements"]:
+        known = old.get(new["name"])
         if known is not None:
-            remark = find_remark(known, measurement)
-            remarks |= {remark} if measurement["kind"] == "update" else set()
-            yield make(measurement["name"], known["cal"], measurement["cal"], remark)
+            remark = find_remark(known, new)
+            remarks |= {remark} if new["kind"] == "update" else set()
+            yield change(new["name"], known["cal"], new["cal"], remark)
     was, is_now = before["per_step"], now["per_step"]
     remarks |= {OTHER_WORK} if was["updates"] != is_now["updates"] else set()
     remark = next((each for each in (OTHER_WORK, OTHER_FRACTION) if each in remarks), "")
-    yield make(TOTAL, was["total_cal"], is_now["total_cal"], remark)
-
-
-def make_change(
-    recipe: str, size: str, name: str, before: float, now: float, remark: str
-) -> Change:
-    ratio = before / now if now else float(before == now)
-    return Change(recipe, size, name, before, now, ratio, remark)
+    yield change(TOTAL, was["total_cal"], is_now["total_cal"], remark)
 
 
 def find_remark(before: Document, now: Document) -> str:

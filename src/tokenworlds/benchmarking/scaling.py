@@ -64,13 +64,22 @@ AXES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
-    """The cost of one update and the world's size.
+class AxisStart:
+    """The next axis to measure; `path` is None if the recipe has no such number."""
 
-    `discretisation` counts the parameters between the encoder's map and the tokens and in the
-    prior; None if the world has no such parts.
+    axis: Axis
+    path: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The cost of one update at a value, and the world's parameters.
+
+    `discretisation` counts those between the encoder's map and the tokens and in the prior; None if
+    the world has no such parts.
     """
 
+    value: int
     measurement: Measurement
     parameters: int
     discretisation: int | None
@@ -86,41 +95,21 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
-class AxisStart:
-    """The next axis to measure; `path` is None if the recipe has no such number."""
-
-    axis: Axis
-    path: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    value: int
-    update: Update
-
-
-@dataclass(frozen=True, slots=True)
 class Skipped:
     value: int
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Exponent:
-    """The exponent k of cost ~ size^k, fitted to all points and to the last two."""
-
-    overall: float
-    last: float
-
-
-@dataclass(frozen=True, slots=True)
 class Curve:
+    """Points along an axis; `exponents` k of cost ~ size^k, over all and over the last two."""
+
     axis: str
     learner: str
     path: str
     points: Sequence[Point]
     skipped: Sequence[Skipped]
-    exponents: Mapping[str, Exponent | None]
+    exponents: Mapping[str, tuple[float, float] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +121,8 @@ class ScalingReport:
 
 
 Event = AxisStart | Point | Skipped | Curve
-MeasureUpdate = Callable[[Recipe, str], Update]
+MeasureUpdate = Callable[[Recipe, str, int], Point]
+"""Measures an update of a recipe's learner, for the point of a value."""
 
 
 def measure_scaling(
@@ -192,14 +182,12 @@ def measure_curve(
     for value in axis_values(axis, recipe, path):
         try:
             check_excess(value, points)
-            update = measure(change(recipe, path, value), axis.learner)
+            points.append(measure(change(recipe, path, value), axis.learner, value))
+            listen(points[-1])
         except UserError as error:
             skipped.append(Skipped(value, str(error)))
             listen(skipped[-1])
-        else:
-            points.append(Point(value, update))
-            listen(points[-1])
-    exponents = {name: fit_exponent(axis, points, name) for name in QUANTITIES}
+    exponents = {name: fit_exponents(axis, points, name) for name in QUANTITIES}
     return Curve(axis.name, axis.learner, path, points, skipped, exponents)
 
 
@@ -216,20 +204,20 @@ def check_excess(value: int, points: Sequence[Point]) -> None:
         return
     last, available = points[-1], available_memory()
     factor = (value / last.value) ** 2
-    if last.update.measurement.cal * factor > MAX_CAL:
+    if last.measurement.cal * factor > MAX_CAL:
         raise UserError(f"an update might take more than {MAX_CAL:g} cal")
-    growth = last.update.measurement.memory_growth * factor
+    growth = last.measurement.memory_growth * factor
     if available is not None and 2 * growth > available:
         raise UserError("an update might take more than half of the available memory")
 
 
-def fit_exponent(axis: Axis, points: Sequence[Point], quantity: str) -> Exponent | None:
-    """The exponent of a quantity; None with fewer than two points or without the quantity."""
+def fit_exponents(axis: Axis, points: Sequence[Point], quantity: str) -> tuple[float, float] | None:
+    """The exponents of a quantity; None with fewer than two points or without the quantity."""
     sizes = [point.value**axis.power for point in points]
-    costs = [cost for point in points if (cost := point.update.quantities()[quantity])]
+    costs = [cost for point in points if (cost := point.quantities()[quantity])]
     if len(points) < 2 or len(costs) < len(points):
         return None
-    return Exponent(slope(sizes, costs), slope(sizes[-2:], costs[-2:]))
+    return slope(sizes, costs), slope(sizes[-2:], costs[-2:])
 
 
 def slope(sizes: Sequence[int | float], costs: Sequence[int | float]) -> float:
@@ -242,10 +230,10 @@ def update_meter(env: EnvSpec, seconds: float) -> MeasureUpdate:
     with VectorEnv(env, num_envs=1, seed=0) as envs:
         shape, space = envs.frame_shape, envs.action_space
 
-    def measure(recipe: Recipe, learner: str) -> Update:
+    def measure(recipe: Recipe, learner: str, value: int) -> Point:
         frames = replace(shape, height=recipe.resolution, width=recipe.resolution)
         try:
-            return measure_update(recipe, learner, frames, space, seconds)
+            return Point(value, *measure_update(recipe, learner, frames, space, seconds))
         finally:
             gc.collect()
             release_memory()
@@ -255,8 +243,8 @@ def update_meter(env: EnvSpec, seconds: float) -> MeasureUpdate:
 
 def measure_update(
     recipe: Recipe, learner: str, shape: FrameShape, space: ActionSpace, seconds: float
-) -> Update:
-    """Measure one update of a learner with new networks."""
+) -> tuple[Measurement, int, int | None]:
+    """Measure one update of a learner with new networks, and count the world's parameters."""
     seed_everything(0)
     with naming_mismatches():
         agent, generator = Agent.build(recipe, shape, space), torch_generator(0, "bench")
@@ -268,7 +256,7 @@ def measure_update(
     measurement = measure_workload(workload, workload.rows, seconds)
     world: Any = agent.world
     has_prior = any(isinstance(child, Prior) for child in world.children())
-    return Update(measurement, count(world), discretisation(world) if has_prior else None)
+    return measurement, count(world), discretisation(world) if has_prior else None
 
 
 def to_document(environment: BenchEnvironment, reports: Sequence[ScalingReport]) -> dict[str, Any]:

@@ -140,12 +140,11 @@ def scaling_lines(event: Event) -> Iterator[str]:
             yield "\n" + row(axis.name, SCALING_COLUMNS, SCALING_COLUMNS)
         case Skipped(value, reason):
             yield f"  {value:<12}  skipped: {reason}"
-        case Point(value, update):
-            parameters = (update.parameters, update.discretisation)
+        case Point(value, measurement, parameters, discretisation):
             cells = [
-                *cost_cells(update.measurement),
-                f"{update.measurement.memory_growth / MIB:,.0f} MiB",
-                *("-" if count is None else f"{count:,}" for count in parameters),
+                *cost_cells(measurement),
+                f"{measurement.memory_growth / MIB:,.0f} MiB",
+                *("-" if count is None else f"{count:,}" for count in (parameters, discretisation)),
             ]
             yield row(str(value), cells, SCALING_COLUMNS)
         case Curve():
@@ -156,8 +155,6 @@ def exponent_lines(curve: Curve) -> Iterator[str]:
     """The exponents of a curve, under the columns of their quantities."""
     if len(curve.points) < 2:
         return
-    exponents = curve.exponents.values()
-    overall = ["-" if each is None else f"{each.overall:.2f}" for each in exponents]
-    last = ["-" if each is None else f"{each.last:.2f}" for each in exponents]
-    yield row("exponent", ["", "", *overall], SCALING_COLUMNS)
-    yield row("last two", ["", "", *last], SCALING_COLUMNS)
+    for index, name in enumerate(("exponent", "last two")):
+        cells = ["-" if pair is None else f"{pair[index]:.2f}" for pair in curve.exponents.values()]
+        yield row(name, ["", "", *cells], SCALING_COLUMNS)

@@ -31,7 +31,7 @@ from tokenworlds.core.types import (
 from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.envs.vector import VectorEnv
 from tokenworlds.evaluation.episodes import random_actions
-from tokenworlds.runs.recipe import Learning, Recipe
+from tokenworlds.runs.recipe import Recipe
 from tokenworlds.training.dry_run import dry_run, naming_mismatches
 from tokenworlds.training.learner import Learner
 
@@ -96,22 +96,26 @@ def random_segment(
     """
     lead = (batch, length)
     size = (*lead, shape.height, shape.width, shape.channels)
-    nowhere = torch.zeros(lead, dtype=torch.bool)
+    none = torch.zeros(lead, dtype=torch.bool)
     actions = random_actions(space, batch * length, generator)
     return Segment(
         frame=torch.randint(256, size, dtype=torch.uint8, generator=generator),
-        first=nowhere,
+        first=none,
         action=actions.unflatten(0, lead),
         reward=torch.randint(-1, 2, lead, generator=generator).float(),
-        terminated=nowhere,
-        truncated=nowhere,
-        mask=~nowhere,
+        terminated=none,
+        truncated=none,
+        mask=~none,
         tokens=torch.zeros((*lead, tokens), dtype=torch.long) if tokens else None,
     )
 
 
 def first_rows(segment: Segment, rows: int) -> Segment:
     return map_tensors(lambda leaf: leaf[:rows], segment)
+
+
+def on_rows(segment: Segment, run: Callable[[Segment], object]) -> Callable[[int], Task]:
+    return lambda rows: partial(run, first_rows(segment, rows))
 
 
 def update_workloads(
@@ -124,11 +128,7 @@ def update_workloads(
 
 def update_workload(learner: Learner, kind: Kind, of: str, sample: SampleSegment) -> Workload:
     batch, length = learner.learning.batch, learner.learning.length
-    segment = sample(batch, length)
-
-    def prepare(rows: int) -> Task:
-        return partial(learner.update, first_rows(segment, rows))
-
+    prepare = on_rows(sample(batch, length), learner.update)
     return Workload(learner.name, kind, batch, length, prepare, of)
 
 
@@ -138,13 +138,13 @@ def encoding_workloads(agent: Agent, recipe: Recipe, sample: SampleSegment) -> I
     if not isinstance(world, CachesTokens):
         return
     learning, context = recipe.learning[WORLD], world.token_context
-    segment = sample(learning.batch, learning.length)
-    wanted = torch.ones_like(segment.mask)
-    wanted[:, :context] = False
 
-    def prepare(rows: int) -> Task:
-        return partial(world.tokens_of, first_rows(segment, rows), wanted[:rows])
+    def encode(segment: Segment) -> None:
+        wanted = torch.ones_like(segment.mask)
+        wanted[:, :context] = False
+        world.tokens_of(segment, wanted)
 
+    prepare = on_rows(sample(learning.batch, learning.length), encode)
     yield Workload(ENCODING, "encoding", learning.batch, learning.length - context, prepare, WORLD)
 
 
@@ -159,9 +159,12 @@ def autoencoder_workloads(
         return
     for module in agent.modules():
         if isinstance(module, Tokenizer):
-            losses = partial(tokenizer_losses, module)
-            learning = restrict(recipe.learning[WORLD], losses(sample(1, 1)).terms)
-            learner = Learner("autoencoder", learning, Trainable(module, losses))
+            together = recipe.learning[WORLD]
+            # Rates, epsilons and scales name parts and terms that a tokenizer alone does not have.
+            optimiser = replace(together.optimiser, rates={}, epsilons={})
+            learning = replace(together, scales={}, optimiser=optimiser)
+            trainable = Trainable(module, partial(tokenizer_losses, module))
+            learner = Learner("autoencoder", learning, trainable)
             yield update_workload(learner, "autoencoder", WORLD, sample)
 
 
@@ -170,27 +173,17 @@ def tokenizer_losses(tokenizer: Tokenizer, segment: Segment) -> Losses:
     return tokenizer.losses(frames, tokenizer.encode(frames), segment.mask)
 
 
-def restrict(learning: Learning, terms: Mapping[str, object]) -> Learning:
-    """The settings of a world's learner for one of its parts, which has only some of the terms."""
-    scales = {name: scale for name, scale in learning.scales.items() if name in terms}
-    # Rates and epsilons are set by names of parts of the world.
-    optimiser = replace(learning.optimiser, rates={}, epsilons={})
-    return replace(learning, scales=scales, optimiser=optimiser)
-
-
 def dream_workloads(
     agent: Agent, recipe: Recipe, sample: SampleSegment, generator: Generator
 ) -> Iterator[Workload]:
     """One dream of the behaviour's batch and horizon, if it learns from dreams."""
-    horizon, learning = agent.behaviour.horizon, recipe.learning[BEHAVIOUR]
-    if not horizon:
-        return
-    segment = sample(learning.batch, learning.length)
-
-    def prepare(rows: int) -> Task:
-        return partial(dream, agent, first_rows(segment, rows), horizon, generator)
-
-    yield Workload("dream", "dream", learning.batch, horizon, prepare, BEHAVIOUR)
+    horizon = agent.behaviour.horizon
+    learner = BEHAVIOUR if BEHAVIOUR in recipe.learning else WORLD
+    learning = recipe.learning[learner]
+    if horizon:
+        run = partial(dream, agent, horizon=horizon, generator=generator)
+        prepare = on_rows(sample(learning.batch, learning.length), run)
+        yield Workload("dream", "dream", learning.batch, horizon, prepare, learner)
 
 
 @torch.no_grad()
