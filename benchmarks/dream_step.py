@@ -50,7 +50,8 @@ class Dreamer:
         begin = time.perf_counter()
         action, _ = self.agent.behaviour.act(self.view, (), self.generator)
         acted = time.perf_counter()
-        self.carry, self.view = self.agent.world.step(self.carry, action, self.generator)
+        self.carry, _ = self.agent.world.step(self.carry, action, self.generator)
+        self.view = self.agent.world.view(self.carry)
         assert self.view.feature is not None
         end = time.perf_counter()
         return end - begin, end - acted

@@ -101,7 +101,9 @@ def act_through(
 
 
 def test_members_are_found() -> None:
-    assert {"latent_actor_critic", "pixel_actor_critic", "ppo"} <= set(members(behaviours))
+    assert {"dreamer_actor_critic", "latent_actor_critic", "pixel_actor_critic", "ppo"} <= set(
+        members(behaviours)
+    )
 
 
 def test_it_is_a_behaviour(behaviour: Any) -> None:

@@ -56,6 +56,10 @@ SMALL: dict[str, dict[str, Any]] = {
         "reward": MapSignReward.Config(channels=4, hidden=8),
         "frames": 2,
     },
+    "rssm": {
+        **{"deter": 32, "hidden": 16, "latents": 4, "classes": 4, "blocks": 4},
+        **{"depth": 4, "multipliers": (2, 2), "kernel": 3},
+    },
 }
 """The choices of each member; one that is not named here is built as it is."""
 DREAMLESS = {"real"}

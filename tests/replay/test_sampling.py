@@ -16,6 +16,7 @@ from tokenworlds.replay.sampling import (
     DynamicFrequency,
     EpisodeCounts,
     Latest,
+    OnlineUniform,
     Uniform,
     probabilities,
     sample_indices,
@@ -23,6 +24,10 @@ from tokenworlds.replay.sampling import (
 from tokenworlds.replay.segments import Windows
 
 BATCHES = {"world": 2, "behaviour": 6}
+SAMPLERS = [
+    *(Uniform.Config(), OnlineUniform.Config()),
+    *(DynamicFrequency.Config(), EpisodeCounts.Config()),
+]
 
 
 def dynamic(**choices: float) -> DynamicFrequency:
@@ -44,7 +49,7 @@ def assert_frequencies(observed: NDArray[np.int64], expected: NDArray[np.float64
 
 
 @given(
-    config=st.sampled_from([Uniform.Config(), DynamicFrequency.Config(), EpisodeCounts.Config()]),
+    config=st.sampled_from(SAMPLERS),
     learner=st.sampled_from(sorted(BATCHES)),
     num_envs=st.integers(1, 4),
     length=st.integers(1, 9),
@@ -69,6 +74,22 @@ def test_windows_stay_within_their_environment(
         assert (starts >= 0).all()
         assert (starts[:, 0] < num_envs).all()
         assert (starts[:, 1] + length <= steps).all()
+
+
+def test_new_windows_come_first_and_once() -> None:
+    sampler = OnlineUniform.Config().build(batches={"agent": 3})
+    rng = np.random.default_rng(0)
+    first = sampler.sample("agent", Windows(num_envs=2, steps=9, length=4), 3, rng)
+    assert first.tolist() == [[0, 0], [1, 0], [0, 4]]
+    again = OnlineUniform.Config().build(batches={"agent": 3})
+    again.restore(sampler.state())
+    for each in (sampler, again):
+        second = each.sample("agent", Windows(num_envs=2, steps=12, length=4), 2, rng)
+        assert second.tolist() == [[1, 4], [0, 8]]
+    windows = Windows(num_envs=2, steps=12, length=4)
+    counts = Counter(map(tuple, sampler.sample("agent", windows, 900, rng)[1:].tolist()))
+    observed = np.array([counts[env, time] for env in range(2) for time in range(9)])
+    assert_frequencies(observed, np.full(18, 1 / 18))
 
 
 def test_uniform_sampling_is_uniform_over_all_windows() -> None:

@@ -49,6 +49,19 @@ TINY_EPOCHS = (
     "housekeeping.log_every=8",
     "housekeeping.save_every=8",
 )
+TINY_JOINT = (
+    "num_envs=2",
+    "schedule.warm_up=64",
+    "learning.agent.batch=2",
+    "learning.agent.length=8",
+    "behaviour.horizon=3",
+    "evaluation.every=48",
+    "evaluation.episodes=2",
+    "evaluation.final_episodes=2",
+    "housekeeping.log_every=8",
+    "housekeeping.save_every=24",
+    'schedule.updates={"agent":0.25}',
+)
 ITERATION = 40
 TINY_ITERATIONS = (
     "num_envs=2",
@@ -95,6 +108,8 @@ def training(run: Path, env: str, steps: int, recipe: str, seed: int = 0) -> lis
 def tiny(env: str, recipe: str) -> tuple[str, ...]:
     if recipe.startswith("swm"):
         return TINY_ITERATIONS
+    if recipe.startswith("dreamer"):
+        return TINY_JOINT
     if not in_epochs(recipe):
         return TINY
     return TINY_CRAFTER if env == "crafter" else TINY_EPOCHS
@@ -154,6 +169,7 @@ def final_weights(run: Path, step: int) -> bytes:
         ("catch", 80, "iris", (4, 6)),
         pytest.param("crafter", 64, "delta-iris", (4, 3), marks=pytest.mark.slow),
         ("catch", 200, "swm", (6, 5)),
+        ("catch", 128, "dreamer-v3", (5, 4)),
         *(pytest.param("catch", 200, each, (6, 5), marks=pytest.mark.slow) for each in ABLATIONS),
     ],
 )

@@ -405,6 +405,13 @@ class LearnsFromStates(Protocol):
 
 
 @runtime_checkable
+class PredictsOutcome(Protocol):
+    """A world that predicts reward and termination of the step that led to a state."""
+
+    def outcome(self, carry: Carry) -> Outcome: ...
+
+
+@runtime_checkable
 class DescribesSteps(Protocol):
     """A world that gives the feature of every real step of a segment."""
 

@@ -114,10 +114,14 @@ class ReturnRange(nn.Module):
         self.register_buffer("spread", torch.zeros(()))
 
     @torch.no_grad()
-    def update(self, returns: Tensor) -> None:
+    def updated(self, returns: Tensor) -> Tensor:
+        """The average with these returns; the module does not change."""
         levels = torch.tensor([0.05, 0.95], device=returns.device)
         low, high = torch.quantile(returns.flatten().float(), levels)
-        self.spread.lerp_(high - low, 1 - self.decay)
+        return torch.lerp(self.spread, high - low, 1 - self.decay)
+
+    def update(self, returns: Tensor) -> None:
+        self.spread.copy_(self.updated(returns))
 
     def scale(self) -> Tensor:
         """The divisor of advantages: at least one, so that small returns are not amplified."""

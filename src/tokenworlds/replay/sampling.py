@@ -43,6 +43,40 @@ class Uniform(Component):
         pass
 
 
+class OnlineUniform(Component):
+    """New windows first, each once and in order, then uniformly sampled ones (DreamerV3).
+
+    The steps of each environment are cut into consecutive windows for that purpose.
+    """
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ConfigOf["OnlineUniform"]):
+        pass
+
+    def __init__(self, config: Config, *, batches: Mapping[str, int]) -> None:
+        self.config = config
+        self._served = dict.fromkeys(batches, 0)
+
+    def sample(
+        self, learner: str, windows: ReplayWindows, batch: int, rng: np.random.Generator
+    ) -> Int[np.ndarray, "B 2"]:
+        length = windows.steps - windows.starts + 1
+        complete = windows.steps // length * windows.num_envs
+        served = self._served[learner]
+        new = np.arange(served, min(served + batch, complete))
+        self._served[learner] = served + len(new)
+        online = np.stack([new % windows.num_envs, new // windows.num_envs * length], axis=1)
+        others = windows.locate(rng.integers(len(windows), size=batch - len(new)))
+        return np.concatenate([online, others])
+
+    def state(self) -> dict[str, np.ndarray]:
+        """How many new windows each learner has read."""
+        return {name: np.array(count) for name, count in self._served.items()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        self._served = {name: int(state[name]) for name in self._served}
+
+
 class Latest(Component):
     """The newest steps of each environment, in the order of the environments."""
 

@@ -11,15 +11,17 @@ from tokenworlds.training.schedules.rounds import round_up
 
 
 class Interleaved(Component):
-    """`warm_up` random steps without updates, then steps and updates in a fixed ratio."""
+    """`warm_up` steps without updates, then steps and updates in a fixed ratio."""
 
     prefill_key: ClassVar[str] = "schedule.warm_up"
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Interleaved"]):
-        """`updates` of each learner per agent step after the warm-up."""
+        """`updates` of each learner per agent step after the warm-up, whose actions are random
+        unless `random_warm_up` is off."""
 
         warm_up: int = 1032
+        random_warm_up: bool = True
         updates: Mapping[str, float] = field(default_factory=dict)
 
     def __init__(self, config: Config, *, num_envs: int, total: int) -> None:
@@ -36,7 +38,8 @@ class Interleaved(Component):
         steps, done = progress.steps, dict(progress.updates)
         warm = min(round_up(self.config.warm_up, self.num_envs), self.steps)
         if steps < warm:
-            yield Phase((warm - steps) // self.num_envs, {}, random=True)
+            random = self.config.random_warm_up
+            yield Phase((warm - steps) // self.num_envs, {}, random=random)
             steps = warm
         while steps < self.steps:
             steps += self.num_envs
