@@ -1,5 +1,6 @@
 import itertools
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,7 +59,7 @@ def assert_frequencies(observed: NDArray[np.int64], expected: NDArray[np.float64
     seed=st.integers(0, 9),
 )
 def test_windows_stay_within_their_environment(
-    config: ConfigOf[Sampler],
+    config: ConfigOf[Sampler[Any]],
     learner: str,
     num_envs: int,
     length: int,

@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 
 from tokenworlds.behaviours.imagination import Trajectory, imagine, rollout
 from tokenworlds.core.config import Component, ConfigOf
-from tokenworlds.core.protocols import PixelEncoder, World
+from tokenworlds.core.protocols import VectorEncoder, World
 from tokenworlds.core.types import ActionSpace, FrameShape, Losses, Segment, View, to_frames
 from tokenworlds.nets.distributions import Value, ValueKind, value_of, value_width
 from tokenworlds.nets.pixel_encoders import (
@@ -44,7 +44,7 @@ class PixelActorCritic(nn.Module, Component):
         discount: float = 0.997
         return_lambda: float = 0.95
         burn_in: int = 5
-        encoder: ConfigOf[PixelEncoder] = field(default_factory=ResidualEncoder.Config)
+        encoder: ConfigOf[VectorEncoder] = field(default_factory=ResidualEncoder.Config)
         recurrent: int = 512
         value: ValueKind = "two-hot"
         critic_scale: float = 0.0

@@ -13,7 +13,7 @@ from tokenworlds.behaviours.imagination import imagine, rollout
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.precision import widen
-from tokenworlds.core.protocols import DescribesSteps, PolicyNetwork, World
+from tokenworlds.core.protocols import DescribesSteps, VectorEncoder, World
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import (
     ActionSpace,
@@ -85,7 +85,7 @@ class PPO(nn.Module, Component):
         minibatch: int = 256
         bootstraps: bool = True
         looks_at: Literal["feature", "frame"] = "feature"
-        network: ConfigOf[PolicyNetwork] = field(default_factory=GridNetwork.Config)
+        network: ConfigOf[VectorEncoder] = field(default_factory=GridNetwork.Config)
         experience: Literal["dream", "real"] = "dream"
         sign_rewards: bool = False
 

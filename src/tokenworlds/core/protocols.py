@@ -28,6 +28,7 @@ from tokenworlds.core.types import (
 )
 
 CarryT = TypeVar("CarryT")
+Windows_contra = TypeVar("Windows_contra", contravariant=True)
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -40,18 +41,16 @@ class Env(Protocol):
 
     def reset(self, seed: int) -> NDArray[Any]:
         """Start the game of this seed; returns its first frame (uint8, H W C)."""
-        ...
 
     def step(self, action: NDArray[Any]) -> EnvStep:
         """Execute an action. After a step that is `over`, call `reset`."""
-        ...
 
     def close(self) -> None: ...
 
 
 @runtime_checkable
 class Tokenizer(Protocol):
-    """Frames to tokens and back."""
+    """Frames in [0, 1] to tokens and back."""
 
     tokens: int
     vocabulary: int
@@ -59,19 +58,17 @@ class Tokenizer(Protocol):
     @property
     def grid(self) -> tuple[int, int] | None:
         """Height and width of the tokens' grid, if they lie on one."""
-        ...
 
-    def encode(self, frames: Float[Tensor, "*rest C H W"], context: Context | None = None) -> Codes:
-        """The tokens of frames in [0, 1]."""
-        ...
+    def encode(
+        self, frames: Float[Tensor, "*rest C H W"], context: Context | None = None
+    ) -> Codes: ...
 
     def look_up(self, index: Int[Tensor, "*rest K"]) -> Codes:
         """The codes of given tokens, with a posterior that is certain of them."""
-        ...
 
-    def decode(self, codes: Codes, context: Context | None = None) -> Float[Tensor, "*rest C H W"]:
-        """Frames in [0, 1]."""
-        ...
+    def decode(
+        self, codes: Codes, context: Context | None = None
+    ) -> Float[Tensor, "*rest C H W"]: ...
 
     def losses(
         self,
@@ -90,13 +87,11 @@ class StateMixer(Protocol):
         self, sample: Float[Tensor, "*rest K V"], action: Float[Tensor, "*rest A"]
     ) -> Float[Tensor, "*rest D"]:
         """From one-hot samples, which pass gradients to the tokenizer."""
-        ...
 
     def look_up(
         self, index: Int[Tensor, "*rest K"], action: Float[Tensor, "*rest A"]
     ) -> Float[Tensor, "*rest D"]:
         """The same from indices, without one-hots."""
-        ...
 
 
 @runtime_checkable
@@ -110,7 +105,6 @@ class SequenceModel(Protocol[CarryT]):
 
     def initial(self, batch: int, steps: int | None = None) -> CarryT:
         """The carry of an empty history; `steps` bounds the calls to come and sizes the cache."""
-        ...
 
     def step(
         self, x: Float[Tensor, "B *D"], carry: CarryT
@@ -120,7 +114,6 @@ class SequenceModel(Protocol[CarryT]):
         self, x: Float[Tensor, "B T *D"], reset: Bool[Tensor, "B T"], carry: CarryT
     ) -> tuple[Float[Tensor, "B T *E"], CarryT]:
         """All steps at once. Where `reset` is set, history is cleared before that step."""
-        ...
 
 
 @runtime_checkable
@@ -131,7 +124,6 @@ class Prior(Protocol):
         self, feature: Float[Tensor, "B T D"], codes: Codes, mask: Bool[Tensor, "B T"]
     ) -> Losses:
         """Losses of predicting `codes` from the feature at the same index."""
-        ...
 
     def sample(
         self, feature: Float[Tensor, "*rest D"], generator: Generator | None
@@ -144,7 +136,6 @@ class Distribution(Protocol):
 
     def loss(self, target: Tensor) -> Tensor:
         """Negative log-likelihood (or a stand-in) of a target, unreduced."""
-        ...
 
     @property
     def mean(self) -> Tensor: ...
@@ -154,9 +145,7 @@ class Distribution(Protocol):
 
     def sample(self, generator: Generator | None) -> Tensor: ...
 
-    def entropy(self) -> Tensor:
-        """In nats."""
-        ...
+    def entropy(self) -> Tensor: ...
 
 
 @runtime_checkable
@@ -175,15 +164,12 @@ class World(Protocol):
 
     def trainables(self) -> Mapping[str, Trainable]:
         """The parts that learn from replay, by the name of their learner."""
-        ...
 
     def policy_frames(self, segment: Segment) -> Float[Tensor, "B T C H W"]:
         """The frames of a segment as a policy on frames sees them, e.g. reconstructed."""
-        ...
 
     def reconstruct(self, segment: Segment) -> Reconstruction | None:
         """The segment encoded and decoded; None for a world without tokens."""
-        ...
 
     def observe(
         self,
@@ -194,17 +180,13 @@ class World(Protocol):
         generator: Generator | None = None,
     ) -> Carry:
         """Update the state with the last action and a real frame; `reset` clears history first."""
-        ...
 
     def start(self, segment: Segment, steps: int) -> Carry:
-        """The state at a segment's last step, with room for this many imagined steps."""
-        ...
+        """The state at the last step, with room for this many imagined steps."""
 
     def step(
         self, carry: Carry, action: Tensor, generator: Generator | None = None
-    ) -> tuple[Carry, Outcome]:
-        """Imagine one step."""
-        ...
+    ) -> tuple[Carry, Outcome]: ...
 
     def view(self, carry: Carry) -> View: ...
 
@@ -218,15 +200,12 @@ class Behaviour(Protocol):
 
     horizon: int
 
-    def initial(self, batch: int) -> Carry:
-        """The carry at the start of an episode."""
-        ...
+    def initial(self, batch: int) -> Carry: ...
 
     def act(
         self, view: View, carry: Carry, generator: Generator | None, temperature: float = 1.0
     ) -> tuple[Tensor, Carry]:
         """An action for each row. Temperature 0 is greedy, 1 samples from the policy."""
-        ...
 
     def losses(
         self, world: World, segment: Segment, generator: Generator | None
@@ -235,62 +214,28 @@ class Behaviour(Protocol):
 
 @runtime_checkable
 class Schedule(Protocol):
-    """The order of a run's work, built from `num_envs` and `total`, its agent steps.
+    """The phases from a run's progress to its goal, built from `num_envs` and `total` agent steps.
 
-    All members are functions of the run's progress. `prefill_key` is the config key that sets how
+    `prefill_key` is the config key that sets how
     much is collected before the first update.
     """
 
     prefill_key: ClassVar[str]
 
     @property
-    def goal(self) -> Progress:
-        """The progress of a finished run."""
-        ...
+    def goal(self) -> Progress: ...
 
-    def phases(self, progress: Progress) -> Iterator[Phase]:
-        """The phases from `progress` to the goal."""
-        ...
+    def phases(self, progress: Progress) -> Iterator[Phase]: ...
 
     def step(self, progress: Progress) -> int:
         """The step of the run, which times evaluations, logs and checkpoints.
 
         It counts agent steps, and goes on where a run only updates.
         """
-        ...
 
 
 @runtime_checkable
-class ReplayWindows(Protocol):
-    """All windows of `length` consecutive steps in `num_envs` environments of `steps` steps."""
-
-    @property
-    def num_envs(self) -> int: ...
-
-    @property
-    def steps(self) -> int: ...
-
-    @property
-    def length(self) -> int: ...
-
-    @property
-    def starts(self) -> int:
-        """The number of windows in each environment."""
-        ...
-
-    def __len__(self) -> int: ...
-
-    def opens(self, since: int) -> Bool[np.ndarray, "N T"]:
-        """Which steps from `since` on open an episode."""
-        ...
-
-    def locate(self, index: Int[np.ndarray, " B"]) -> Int[np.ndarray, "B 2"]:
-        """Environment and time at which windows start, numbered env by env."""
-        ...
-
-
-@runtime_checkable
-class Sampler(Protocol):
+class Sampler(Protocol[Windows_contra]):
     """Chooses the windows that the learners read; all learners of an agent share one sampler.
 
     It is built with `batches`, the batch size of each learner by name. The windows must be a
@@ -298,53 +243,35 @@ class Sampler(Protocol):
     """
 
     def sample(
-        self, learner: str, windows: ReplayWindows, batch: int, rng: np.random.Generator
+        self, learner: str, windows: Windows_contra, batch: int, rng: np.random.Generator
     ) -> Int[np.ndarray, "B 2"]:
         """Environment and time at which each sampled window starts."""
-        ...
 
-    def state(self) -> dict[str, np.ndarray]:
-        """All that `restore` needs."""
-        ...
+    def state(self) -> dict[str, np.ndarray]: ...
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None: ...
 
 
 @runtime_checkable
 class Screen(Protocol):
-    """Shows a run while it trains."""
+    """Shows a run while it trains: logged metrics, throughput and remaining time, sentences."""
 
-    def event(self, event: Mapping[str, Any]) -> None:
-        """Show logged metrics."""
-        ...
+    def event(self, event: Mapping[str, Any]) -> None: ...
 
     def progress(
         self, steps: int, rates: Mapping[str, float], seconds_left: float | None, share: float
-    ) -> None:
-        """Show throughput, remaining time and the share of the run that is done."""
-        ...
+    ) -> None: ...
 
-    def note(self, text: str) -> None:
-        """Show a sentence."""
-        ...
+    def note(self, text: str) -> None: ...
 
 
 @runtime_checkable
-class PixelEncoder(Protocol):
-    """Frames in [0, 1] to vectors of `width`; built from the shape of frames."""
+class VectorEncoder(Protocol):
+    """Frames or maps to vectors of `width`."""
 
     width: int
 
-    def __call__(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D"]: ...
-
-
-@runtime_checkable
-class PolicyNetwork(Protocol):
-    """Maps to vectors of `width`; built from the `shape` of maps: channels, height, width."""
-
-    width: int
-
-    def __call__(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D"]: ...
+    def __call__(self, maps: Float[Tensor, "B C H W"], /) -> Float[Tensor, "B D"]: ...
 
 
 # Optional capabilities
@@ -352,11 +279,9 @@ class PolicyNetwork(Protocol):
 
 @runtime_checkable
 class Compilable(Protocol):
-    """A world or behaviour that names the functions of its losses and dreams to compile."""
+    """A world or behaviour that replaces its losses and dream steps by compiled functions."""
 
-    def compile_with(self, compile_function: Callable[[Function], Function]) -> None:
-        """Replace these functions of this instance by compiled ones."""
-        ...
+    def compile_with(self, compile_function: Callable[[Function], Function]) -> None: ...
 
 
 @runtime_checkable
@@ -372,7 +297,6 @@ class CachesTokens(Protocol):
 
     def tokens_of(self, segment: Segment, wanted: Bool[Tensor, "B T"]) -> Int[Tensor, "n K"]:
         """The tokens of some frames of a segment, in the order of its rows."""
-        ...
 
 
 @runtime_checkable
@@ -381,9 +305,7 @@ class KeepsLatents(Protocol):
 
     latent_size: int
 
-    def latents(self, carry: Carry) -> Float[Tensor, "B D"]:
-        """A state as replay keeps it."""
-        ...
+    def latents(self, carry: Carry) -> Float[Tensor, "B D"]: ...
 
 
 @runtime_checkable
@@ -392,7 +314,6 @@ class GivesStates(Protocol):
 
     def losses_and_states(self, segment: Segment) -> tuple[Losses, Carry]:
         """The world's losses, and its states with gradients, rows in the order (b t)."""
-        ...
 
 
 @runtime_checkable
@@ -417,7 +338,6 @@ class DescribesSteps(Protocol):
 
     def features(self, segment: Segment) -> tuple[Float[Tensor, "B T *D"], Bool[Tensor, "B T"]]:
         """The features, and whether each is the one that the policy saw."""
-        ...
 
 
 @runtime_checkable
@@ -427,14 +347,6 @@ class SamplesRandomTokens(Protocol):
     def step_with_random_tokens(
         self, carry: Carry, action: Tensor, generator: Generator | None = None
     ) -> tuple[Carry, Outcome]: ...
-
-
-@runtime_checkable
-class LearnsFromRealSteps(Protocol):
-    """A behaviour's config that may ask for the policy's own latest real steps."""
-
-    @property
-    def on_policy(self) -> bool: ...
 
 
 @runtime_checkable
@@ -449,15 +361,12 @@ class MapTokenizer(Protocol):
 
     def encode_vectors(self, frames: Float[Tensor, "*rest C H W"]) -> Float[Tensor, "*rest K D"]:
         """The vectors of frames, deterministically."""
-        ...
 
-    def token_vectors(self, sampled: Tensor) -> Float[Tensor, "*rest K D"]:
-        """The vectors of a prior's samples."""
-        ...
+    def token_vectors(self, sampled: Tensor) -> Float[Tensor, "*rest K D"]: ...
 
-    def decode_vectors(self, vector: Float[Tensor, "*rest K D"]) -> Float[Tensor, "*rest C H W"]:
-        """Frames in [0, 1]."""
-        ...
+    def decode_vectors(
+        self, vector: Float[Tensor, "*rest K D"]
+    ) -> Float[Tensor, "*rest C H W"]: ...
 
 
 @runtime_checkable
@@ -484,10 +393,7 @@ class BoundedSequence(SequenceModel[CarryT], Protocol[CarryT]):
 
     def room(self, carry: CarryT) -> int:
         """How many more tokens fit before a row must forget."""
-        ...
 
     def extend(
         self, x: Float[Tensor, "B T D"], carry: CarryT
-    ) -> tuple[Float[Tensor, "B T D"], CarryT]:
-        """Read some tokens in one pass, without resets."""
-        ...
+    ) -> tuple[Float[Tensor, "B T D"], CarryT]: ...

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.precision import full_precision, widen
-from tokenworlds.core.protocols import PixelEncoder
+from tokenworlds.core.protocols import VectorEncoder
 from tokenworlds.core.trees import where_rows
 from tokenworlds.core.types import FrameShape
 from tokenworlds.nets.fast.convolution import convolve
@@ -97,9 +97,9 @@ class FullLinear(nn.Linear):
 class RecurrentNetwork(nn.Module):
     """Actor and critic on one CNN-LSTM, in full precision throughout (Δ-IRIS)."""
 
-    encoder: PixelEncoder
+    encoder: VectorEncoder
 
-    def __init__(self, encoder: PixelEncoder, width: int, actions: int, values: int) -> None:
+    def __init__(self, encoder: VectorEncoder, width: int, actions: int, values: int) -> None:
         super().__init__()
         self.encoder = encoder
         self.recurrence = nn.LSTMCell(encoder.width, width)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError, unknown
-from tokenworlds.core.protocols import ReplayWindows
+from tokenworlds.replay.segments import Windows
 
 WORLD = "world"
 BEHAVIOUR = "behaviour"
@@ -32,7 +32,7 @@ class Uniform(Component):
         self.config = config
 
     def sample(
-        self, learner: str, windows: ReplayWindows, batch: int, rng: np.random.Generator
+        self, learner: str, windows: Windows, batch: int, rng: np.random.Generator
     ) -> Int[np.ndarray, "B 2"]:
         return windows.locate(rng.integers(len(windows), size=batch))
 
@@ -58,7 +58,7 @@ class OnlineUniform(Component):
         self._served = dict.fromkeys(batches, 0)
 
     def sample(
-        self, learner: str, windows: ReplayWindows, batch: int, rng: np.random.Generator
+        self, learner: str, windows: Windows, batch: int, rng: np.random.Generator
     ) -> Int[np.ndarray, "B 2"]:
         length = windows.steps - windows.starts + 1
         complete = windows.steps // length * windows.num_envs
@@ -88,7 +88,7 @@ class Latest(Component):
         self.config = config
 
     def sample(
-        self, learner: str, windows: ReplayWindows, batch: int, rng: np.random.Generator
+        self, learner: str, windows: Windows, batch: int, rng: np.random.Generator
     ) -> Int[np.ndarray, "B 2"]:
         if batch != windows.num_envs:
             raise UserError(
@@ -129,7 +129,7 @@ class DynamicFrequency(Component):
         self._counts = {name: np.zeros((0, 0), np.int32) for name in batches}
 
     def sample(
-        self, learner: str, windows: ReplayWindows, batch: int, rng: np.random.Generator
+        self, learner: str, windows: Windows, batch: int, rng: np.random.Generator
     ) -> Int[np.ndarray, "B 2"]:
         """Sample and count windows, without replacement if there are enough."""
         indices = sample_indices(self.scores(learner, windows).ravel(), batch, rng)
@@ -138,7 +138,7 @@ class DynamicFrequency(Component):
         np.add.at(self._counts[learner], (starts[:, 0], starts[:, 1]), 1)
         return starts
 
-    def scores(self, learner: str, windows: ReplayWindows) -> Float[np.ndarray, "N T"]:
+    def scores(self, learner: str, windows: Windows) -> Float[np.ndarray, "N T"]:
         """The log-weight of each window."""
         own = self.counts(learner, windows)
         if learner != BEHAVIOUR:
@@ -147,7 +147,7 @@ class DynamicFrequency(Component):
         lead = self.counts(WORLD, windows) - own / ratio
         return np.minimum(0.0, lead) / self.config.behaviour_temperature
 
-    def counts(self, learner: str, windows: ReplayWindows) -> Int[np.ndarray, "N T"]:
+    def counts(self, learner: str, windows: Windows) -> Int[np.ndarray, "N T"]:
         """How often a learner sampled a window with the start of each of these."""
         if learner not in self._counts:
             raise unknown("learner", learner, self._counts)
@@ -185,7 +185,7 @@ class EpisodeCounts(Component):
         self._episodes = Episodes()
 
     def sample(
-        self, learner: str, windows: ReplayWindows, batch: int, rng: np.random.Generator
+        self, learner: str, windows: Windows, batch: int, rng: np.random.Generator
     ) -> Int[np.ndarray, "B 2"]:
         """Sample windows independently, and count their episodes."""
         weights = self.weights(learner, windows)
@@ -199,7 +199,7 @@ class EpisodeCounts(Component):
         start = np.clip(step - place, 0, windows.starts - 1)
         return np.stack([found.env[episode], start], axis=-1)
 
-    def weights(self, learner: str, windows: ReplayWindows) -> Float[np.ndarray, "*rest"]:
+    def weights(self, learner: str, windows: Windows) -> Float[np.ndarray, "*rest"]:
         """The probability of each episode, in the order in which they began."""
         if learner not in self._counts:
             raise unknown("learner", learner, self._counts)
@@ -239,7 +239,7 @@ class Episodes:
         """The time after the last step of each episode; for a running one, the present."""
         return np.minimum(self._end, self.steps)
 
-    def grow(self, windows: ReplayWindows) -> None:
+    def grow(self, windows: Windows) -> None:
         """Add the episodes that began since the last call."""
         time, env = np.nonzero(windows.opens(self.steps).T)
         known, time = len(self), time + self.steps

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from tokenworlds.core.config import ConfigOf
 from tokenworlds.core.protocols import Behaviour, Sampler, Schedule, World
@@ -76,7 +77,7 @@ class Recipe:
     world: ConfigOf[World]
     behaviour: ConfigOf[Behaviour]
     learning: Mapping[str, Learning]
-    sampler: ConfigOf[Sampler]
+    sampler: ConfigOf[Sampler[Any]]
     schedule: ConfigOf[Schedule]
     evaluation: Evaluation
     housekeeping: Housekeeping

@@ -9,7 +9,6 @@ from tokenworlds.agent import Agent
 from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.core.precision import computing
 from tokenworlds.core.progress import Progress
-from tokenworlds.core.protocols import LearnsFromRealSteps
 from tokenworlds.core.seeding import global_states, restore_global_states
 from tokenworlds.core.types import FrameShape, Losses, Segment
 from tokenworlds.replay.sampling import Latest
@@ -39,7 +38,7 @@ def dry_run(agent: Agent, recipe: Recipe, frame_shape: FrameShape) -> None:
     """Act, and compute the first losses of each learner; weights and generators do not change."""
     check_learners(agent, recipe)
     check_segments(recipe)
-    check_on_policy(recipe)
+    check_on_policy(agent, recipe)
     before = global_states(agent.device)
     buffers = {name: buffer.clone() for name, buffer in agent.named_buffers()}
     generator = torch.Generator(agent.device).manual_seed(0)
@@ -107,7 +106,7 @@ def check_segments(recipe: Recipe) -> None:
             return
 
 
-def check_on_policy(recipe: Recipe) -> None:
+def check_on_policy(agent: Agent, recipe: Recipe) -> None:
     """Learning from real steps needs the present policy's latest steps, one row for each env."""
     latest = isinstance(recipe.sampler, Latest.Config)
     for name, learning in recipe.learning.items():
@@ -116,8 +115,8 @@ def check_on_policy(recipe: Recipe) -> None:
                 f"learning.{name}.batch={learning.batch} does not fit sampler=latest with "
                 f"num_envs={recipe.num_envs}: it takes one row for each environment"
             )
-    behaviour, collection = recipe.behaviour, recipe.collection
-    if not (isinstance(behaviour, LearnsFromRealSteps) and behaviour.on_policy):
+    collection = recipe.collection
+    if agent.behaviour.horizon:
         return
     if not latest or collection.temperature != 1.0 or collection.random_share:
         raise UserError(
