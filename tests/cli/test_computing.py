@@ -57,7 +57,7 @@ def test_a_run_in_bfloat16_is_refused_where_bfloat16_would_crash(
     monkeypatch.setattr(precision, "tiles_are_misreported", lambda: True)
     for command in ("resume", "evaluate", "dream"):
         assert main([command, str(run)]) == 2
-        assert "bfloat16' is not to be had: this processor" in sentence(capsys.readouterr().err)
+        assert "bfloat16' is not available: this processor" in sentence(capsys.readouterr().err)
 
 
 def test_a_precision_is_chosen_by_name_or_by_device(monkeypatch: pytest.MonkeyPatch) -> None:

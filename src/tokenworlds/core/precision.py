@@ -1,4 +1,4 @@
-"""In how many digits is computed: few where a device is made for it, float32 where they count."""
+"""Precision: bfloat16 on devices that have it, float32 where digits matter."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
@@ -11,14 +11,14 @@ from tokenworlds.core.errors import UserError
 from tokenworlds.core.process import tiles_are_misreported
 
 Precision = Literal["float32", "bfloat16"]
-"""Of matrix products and convolutions; weights, optimisers and losses are in float32 always."""
+"""Of matrix products and convolutions; weights, optimisers and losses are always float32."""
 
 
 def computing(device: torch.device, precision: Precision) -> AbstractContextManager[Any]:
-    """What is computed inside is in this precision, but for what asks for `full_precision`.
+    """Compute in this precision, except inside `full_precision`.
 
-    No weight is kept in bfloat16 for its next use: one that was cast in a dream has no gradient,
-    and the lesson drawn from the dream would not move it.
+    Autocast's weight cache is off: a weight cast in a dream has no gradient, and the loss after
+    the dream would reuse it.
     """
     if precision == "float32":
         return nullcontext()
@@ -26,33 +26,31 @@ def computing(device: torch.device, precision: Precision) -> AbstractContextMana
 
 
 def full_precision(like: Tensor) -> torch.autocast:
-    """What is computed inside keeps the precision of its inputs, which are to be widened."""
+    """Compute in the precision of the inputs, which the caller widens."""
     return torch.autocast(like.device.type, enabled=False)
 
 
 def widest(dtype: torch.dtype) -> torch.dtype:
-    """At least single precision."""
     return torch.promote_types(dtype, torch.float32)
 
 
 def widen(x: Shaped[Tensor, "*rest"]) -> Shaped[Tensor, "*rest"]:
-    """The same numbers in at least single precision."""
+    """Convert to at least float32."""
     return x.to(widest(x.dtype))
 
 
 def best_precision(device: str) -> Precision:
-    """What `auto` stands for: bfloat16 on CUDA devices that have it, float32 on all others."""
+    """The meaning of `auto`: bfloat16 on CUDA devices that have it, else float32."""
     return "bfloat16" if device.startswith("cuda") and cuda_has_bfloat16(device) else "float32"
 
 
 def insist_on_precision(precision: Precision, device: str) -> None:
-    """Refuse what a device cannot compute in."""
     if precision == "bfloat16" and (reason := lack_of_bfloat16(device)):
-        raise UserError(f"precision 'bfloat16' is not to be had: {reason}; choose float32")
+        raise UserError(f"precision 'bfloat16' is not available: {reason}; choose float32")
 
 
 def lack_of_bfloat16(device: str) -> str:
-    """Why a device does not compute in bfloat16; nothing if it does."""
+    """Why a device has no bfloat16; empty if it has."""
     if device.startswith("cuda"):
         return "" if cuda_has_bfloat16(device) else f"{device} has no bfloat16"
     if device != "cpu":
@@ -63,5 +61,5 @@ def lack_of_bfloat16(device: str) -> str:
 
 
 def cuda_has_bfloat16(device: str) -> bool:
-    """Whether a CUDA device computes in bfloat16, and not by way of float32."""
+    """Whether a CUDA device has native bfloat16."""
     return torch.cuda.get_device_capability(device) >= (8, 0)

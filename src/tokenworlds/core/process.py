@@ -1,4 +1,4 @@
-"""The process as a whole: memory that is not given back, and a processor that misreports itself."""
+"""Process settings: memory allocation, and processors that misreport their tile registers."""
 
 import ctypes
 import os
@@ -15,13 +15,13 @@ M_MMAP_MAX = -4
 
 
 def prepare_process() -> None:
-    """To be called before the first tensor is computed; does nothing where nothing is amiss."""
+    """Call before the first tensor is computed."""
     avoid_broken_tiles()
     keep_memory()
 
 
 def avoid_broken_tiles(cpuinfo: Path = CPUINFO) -> None:
-    """Keep oneDNN from tile registers that it could not set up; a user's own limit stays."""
+    """Keep oneDNN from using broken tile registers; a user's own limit stays."""
     if tiles_are_misreported(cpuinfo):
         os.environ.setdefault(ISA_LIMIT, WITHOUT_TILES)
 
@@ -29,7 +29,7 @@ def avoid_broken_tiles(cpuinfo: Path = CPUINFO) -> None:
 def tiles_are_misreported(cpuinfo: Path = CPUINFO) -> bool:
     """Whether the processor has AMX while its virtual machine hides the tiles' description.
 
-    oneDNN then switches the tiles off and uses them all the same: bfloat16 ends the process.
+    oneDNN then disables the tiles but still uses them, and bfloat16 kills the process.
     """
     try:
         text = cpuinfo.read_text()
@@ -40,9 +40,9 @@ def tiles_are_misreported(cpuinfo: Path = CPUINFO) -> bool:
 
 
 def keep_memory() -> bool:
-    """Have glibc keep freed memory, which an update asks for again; True where there is a glibc.
+    """Let glibc keep freed memory; returns whether there is a glibc.
 
-    Each update would otherwise fetch its large tensors from the kernel page by page.
+    Otherwise each update gets its large tensors from the kernel page by page.
     """
     if not sys.platform.startswith("linux"):
         return False

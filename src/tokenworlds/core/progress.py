@@ -1,4 +1,4 @@
-"""How far a run is, and what it is to do next."""
+"""The progress of a run, and the next phase of its work."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Collect this many steps of every stream, then update each learner this many times."""
+    """Collect this many steps of every environment, then update each learner this many times."""
 
     collect: int
     updates: Mapping[str, int]
@@ -15,9 +15,10 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is: agent steps of all environments, and updates of each learner.
+    """Agent steps of all environments, and updates of each learner.
 
-    `gradient_steps` are those of all optimisers. An update makes one or many: a goal names none.
+    `gradient_steps` count the steps of all optimisers; a goal has none, because an update of PPO
+    makes several.
     """
 
     steps: int = 0
@@ -26,15 +27,12 @@ class Progress:
 
     @property
     def update_count(self) -> int:
-        """Updates of all learners together."""
         return sum(self.updates.values())
 
     def left(self, goal: "Progress") -> "Progress":
-        """What is still to do on the way to a goal."""
         due = {name: max(n - self.updates.get(name, 0), 0) for name, n in goal.updates.items()}
         return Progress(max(goal.steps - self.steps, 0), due)
 
     def reaches(self, goal: "Progress") -> bool:
-        """Whether nothing is left to do."""
         left = self.left(goal)
         return not left.steps and not left.update_count

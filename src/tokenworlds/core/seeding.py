@@ -15,20 +15,17 @@ def derive(seed: int, *names: str | int) -> int:
 
 
 def torch_generator(seed: int, *names: str | int, device: str = "cpu") -> torch.Generator:
-    """A torch generator for a named purpose."""
     return torch.Generator(device=device).manual_seed(derive(seed, *names))
 
 
 def numpy_generator(seed: int, *names: str | int) -> np.random.Generator:
-    """A numpy generator for a named purpose."""
     return np.random.Generator(np.random.PCG64(derive(seed, *names)))
 
 
 def seed_everything(seed: int) -> None:
-    """Seed the global generators: torch's, which initialisation and dropout draw from.
+    """Seed the global generators. Initialisation and dropout use torch's.
 
-    Nothing here draws from Python's or numpy's, so their states are in no checkpoint; they are
-    seeded for the sake of environments that do.
+    Only environments may use Python's and numpy's, so checkpoints do not hold their states.
     """
     random.seed(derive(seed, "python"))
     np.random.seed(derive(seed, "numpy") % 2**32)
@@ -36,7 +33,7 @@ def seed_everything(seed: int) -> None:
 
 
 def insist_on_determinism(device: str) -> None:
-    """On CUDA, choose kernels that give the same bits twice, and warn of those that do not."""
+    """On CUDA, use deterministic kernels, and warn where there are none."""
     if device.startswith("cuda"):
         torch.backends.cudnn.deterministic = True
         torch.backends.cudnn.benchmark = False
@@ -44,7 +41,7 @@ def insist_on_determinism(device: str) -> None:
 
 
 def global_states(device: torch.device) -> dict[str, torch.Tensor]:
-    """States of torch's own generators, which dropout draws from, on the CPU and the device."""
+    """States of torch's global generators on the CPU and the device."""
     states = {"global": torch.get_rng_state()}
     if device.type == "cuda":
         states["global_cuda"] = torch.cuda.get_rng_state(device)
@@ -54,7 +51,6 @@ def global_states(device: torch.device) -> dict[str, torch.Tensor]:
 
 
 def restore_global_states(states: Mapping[str, torch.Tensor], device: torch.device) -> None:
-    """Set torch's own generators as `global_states` found them."""
     torch.set_rng_state(states["global"])
     if device.type == "cuda":
         torch.cuda.set_rng_state(states["global_cuda"], device)

@@ -1,4 +1,4 @@
-"""Nested values (dataclasses, tuples, dicts) of tensors: mapped over, and flattened to names."""
+"""Nested dataclasses, tuples and dicts of tensors: map over them, or flatten them to names."""
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +11,7 @@ Tree = TypeVar("Tree")
 
 
 def map_tensors(function: Callable[..., Tensor], tree: Tree, *others: Tree) -> Tree:
-    """Apply a function to each tensor of a tree, with the tensors at the same place in others."""
+    """Apply a function to each tensor of a tree and the tensors at the same place in others."""
     if isinstance(tree, Tensor):
         return cast(Tree, function(tree, *others))
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
@@ -39,7 +39,7 @@ def map_tensors(function: Callable[..., Tensor], tree: Tree, *others: Tree) -> T
 
 
 def where_rows(condition: Tensor, chosen: Tree, other: Tree) -> Tree:
-    """Row by row (first axis): the chosen tree where the condition holds, the other elsewhere."""
+    """Rows (first axis) of one tree where the condition holds, of the other elsewhere."""
 
     def pick(a: Tensor, b: Tensor) -> Tensor:
         shape = (-1,) + (1,) * (a.dim() - 1)
@@ -49,7 +49,7 @@ def where_rows(condition: Tensor, chosen: Tree, other: Tree) -> Tree:
 
 
 def named_tensors(tree: Any, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
-    """Each tensor of a tree with its dotted place."""
+    """Each tensor of a tree with its dotted path."""
     if isinstance(tree, Tensor):
         yield prefix, tree
         return
@@ -58,7 +58,6 @@ def named_tensors(tree: Any, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
 
 
 def children(tree: Any) -> Iterator[tuple[str, Any]]:
-    """The parts of a tree with their names; a leaf has none."""
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
         yield from ((field.name, getattr(tree, field.name)) for field in dataclasses.fields(tree))
     elif isinstance(tree, tuple):
@@ -68,6 +67,6 @@ def children(tree: Any) -> Iterator[tuple[str, Any]]:
 
 
 def restore_tensors(tree: Tree, saved: Mapping[str, Tensor], prefix: str = "") -> Tree:
-    """The tree with each tensor replaced by the saved one of its name."""
+    """The tree with each tensor replaced by the saved one of the same path."""
     names = iter([name for name, _ in named_tensors(tree, prefix)])
     return map_tensors(lambda tensor: saved[next(names)].to(tensor.device), tree)
