@@ -69,7 +69,8 @@ def test_the_autoencoder_is_the_tokenizers_part_of_the_worlds_update() -> None:
         assert part.convolution == whole.convolution
         assert part.matmul < whole.matmul / 2
         update: Any = tokenizer.prepare(1)
-        losses = {name.removeprefix("autoencoder/loss/") for name in update() if "/loss/" in name}
+        metrics, _ = update()
+        losses = {name.removeprefix("autoencoder/loss/") for name in metrics if "/loss/" in name}
         assert losses == {"reconstruction", "commitment", "total"}
 
 
@@ -79,7 +80,7 @@ def test_frames_are_encoded_in_their_own_workload_only(name: str) -> None:
     with open_workloads(recipe, EnvSpec("catch", "", recipe.resolution)) as found:
         world, encoding = (each for each in found if each.name in ("world", "encoding"))
         update: Any = world.prepare(2)
-        learner, plain = update.func.__self__, replace(update.args[0], codes=None)
+        learner, plain = update.func.__self__, replace(update.args[0], tokens=None)
         apart = count_flops(world.prepare(2)).total + count_flops(encoding.prepare(2)).total
         assert apart == count_flops(lambda: learner.update(plain)).total
         assert (encoding.kind, encoding.rows) == ("encoding", world.rows)

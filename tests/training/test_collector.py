@@ -87,7 +87,7 @@ def test_the_agent_remembers_executed_actions(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("choices", "message"),
-    [({"random_share": 1.5}, "no share"), ({"temperature": -0.1}, "0 or more")],
+    [({"random_share": 1.5}, "it takes 0 to 1"), ({"temperature": -0.1}, "0 or more")],
 )
 def test_invalid_settings_are_rejected(choices: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import Losses, Segment, Trainable
 from tokenworlds.nets.optimisers import Optimiser
 from tokenworlds.runs.recipe import Learning
@@ -91,7 +92,7 @@ def test_a_loss_that_is_not_finite_is_named_and_changes_nothing() -> None:
     assert case.followed == 0
 
 
-def test_terms_and_scales_must_have_the_same_names() -> None:
+def test_a_scale_that_names_no_term_is_rejected() -> None:
     case = Case(1.0, names=("error", "forgotten"))
-    with pytest.raises(KeyError, match="forgotten"):
+    with pytest.raises(UserError, match="unknown loss term 'forgotten'"):
         case.learner.update(empty_segment())
