@@ -1,4 +1,4 @@
-"""What every state mixer promises; members are found, not listed."""
+"""The contract of every state mixer; members are found by walking the package."""
 
 from typing import Any
 
@@ -61,7 +61,7 @@ def test_it_is_a_state_mixer(mixer: Any) -> None:
 
 
 @pytest.mark.parametrize("lead", [(), (4,), (4, 6), (2, 3, 4)])
-def test_looking_up_is_the_same_as_mixing_one_hots(
+def test_looking_up_indices_equals_mixing_one_hots(
     mixer: Any, kind: str, lead: tuple[int, ...]
 ) -> None:
     index, action = indices(*lead), actions(kind, *lead)
@@ -92,14 +92,14 @@ def test_each_code_matters(mixer: Any, token: int) -> None:
     assert (change.abs().amax(-1) > 1e-4).all()
 
 
-def test_the_place_of_a_code_matters(mixer: Any) -> None:
+def test_the_position_of_a_code_matters(mixer: Any) -> None:
     index = torch.tensor([[1, 2, 3, 4, 5], [2, 1, 3, 4, 5]])
     ours, theirs = mixer.look_up(index, actions("discrete", 1).expand(2, -1))
     assert (ours - theirs).abs().amax() > 1e-4
 
 
 def test_the_action_matters(mixer: Any) -> None:
-    """Whichever is taken, and if it is a vector then by how much."""
+    """The choice of action, and the size of a continuous one."""
     index = indices(1).expand(4, -1)
     action = torch.cat([torch.eye(ACTIONS), 0.5 * torch.eye(ACTIONS)[:1]]).double()
     mixed = mixer.look_up(index, action)
@@ -107,7 +107,7 @@ def test_the_action_matters(mixer: Any) -> None:
     assert apart.min() > 1e-4
 
 
-def test_rows_are_mixed_alone(mixer: Any) -> None:
+def test_rows_are_independent(mixer: Any) -> None:
     index, action = indices(6), actions("continuous", 6)
     mixed = mixer.look_up(index, action)
     for row in range(6):
@@ -115,8 +115,8 @@ def test_rows_are_mixed_alone(mixer: Any) -> None:
         torch.testing.assert_close(alone[0], mixed[row], rtol=0, atol=1e-6)
 
 
-def test_it_learns_what_hangs_on_codes_and_action_together(mixer: Any) -> None:
-    """Whether a code and the action agree can be told from the mix."""
+def test_it_learns_an_interaction_of_codes_and_action(mixer: Any) -> None:
+    """A network on top learns whether a code and the action agree."""
     index, chosen = indices(256), torch.arange(256) % ACTIONS
     agrees = (index[:, 2] % ACTIONS == chosen).double()
     action = ActionSpace(ACTIONS).encode(chosen).double()
@@ -132,7 +132,7 @@ def test_it_learns_what_hangs_on_codes_and_action_together(mixer: Any) -> None:
 
 
 @pytest.mark.parametrize("name", members(mixers))
-def test_any_member_is_chosen_by_its_name_and_serves_a_world(name: str, kind: str) -> None:
+def test_any_member_is_chosen_by_name_and_works_in_a_world(name: str, kind: str) -> None:
     recipe = override(load("step-vq-t", "nano").recipe, [f"world.mixer={name}"])
     space = ActionSpace(ACTIONS, discrete=kind == "discrete")
     world: Any = recipe.world.build(frame_shape=FrameShape(32, 32), action_space=space)

@@ -1,4 +1,4 @@
-"""What holds for every prior of codes, found by walking the package."""
+"""The contract of every prior of codes; members are found by walking the package."""
 
 import dataclasses
 from typing import Any
@@ -14,8 +14,8 @@ from tokenworlds.core.types import Codes
 from tokenworlds.priors.factorised import Factorised
 
 CONTINUOUS = {"GaussianPrior"}
-"""These foresee numbers, not codes, and have tests of their own."""
-FACTS = {"width": 12, "tokens": 4, "vocabulary": 5}
+"""Priors of continuous latents, which have tests of their own."""
+DIMENSIONS = {"width": 12, "tokens": 4, "vocabulary": 5}
 SMALL = {"embedding": 16, "layers": 2, "heads": 2, "feedforward": 16, "channels": 8, "kernel": 3}
 MASK = torch.tensor([[True, True, False], [True, False, False]])
 
@@ -27,7 +27,7 @@ def members() -> list[type[Any]]:
 
 
 def configs() -> dict[str, Any]:
-    """Every prior as it comes, and those that other choices make another prior."""
+    """Every prior with its defaults, and variants that behave differently."""
     plain = {member.__name__: member.Config() for member in members()}
     return {**plain, "Factorised-shared": Factorised.Config(shared=True)}
 
@@ -36,7 +36,7 @@ def build(config: Any, **choices: Any) -> Any:
     torch.manual_seed(0)
     names = {field.name for field in dataclasses.fields(config)}
     kept = {name: value for name, value in {**SMALL, **choices}.items() if name in names}
-    return dataclasses.replace(config, **kept).build(**FACTS)
+    return dataclasses.replace(config, **kept).build(**DIMENSIONS)
 
 
 @pytest.fixture(params=configs().values(), ids=list(configs()))
@@ -76,21 +76,21 @@ def test_samples_are_a_function_of_the_generator(config: Any) -> None:
     prior, feature = build(config), torch.randn(50, 12)
     seeds = (1, 1, 2)
     before = torch.get_rng_state()
-    drawn = [prior.sample(feature, torch.Generator().manual_seed(seed)) for seed in seeds]
-    assert torch.equal(drawn[0], drawn[1])
-    assert not torch.equal(drawn[0], drawn[2])
+    sampled = [prior.sample(feature, torch.Generator().manual_seed(seed)) for seed in seeds]
+    assert torch.equal(sampled[0], sampled[1])
+    assert not torch.equal(sampled[0], sampled[2])
     assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("over", ["frame", "batch"])
-def test_padding_counts_in_no_loss_and_no_metric(config: Any, over: str) -> None:
+def test_padding_is_ignored_by_losses_and_metrics(config: Any, over: str) -> None:
     prior = build(config, free_bits_over=over)
     results = []
     for seed in (1, 2):
-        seen, other = batch(0), batch(seed)
+        valid, other = batch(0), batch(seed)
         feature, logits = (
             torch.where(MASK.view(2, 3, *[1] * (a.dim() - 2)), a, b)
-            for a, b in zip(seen, other, strict=True)
+            for a, b in zip(valid, other, strict=True)
         )
         torch.manual_seed(3)
         losses = prior.losses(feature, codes_of(logits), MASK)
@@ -136,9 +136,9 @@ def test_computing_losses_changes_nothing(config: Any) -> None:
 
 def test_a_certain_frame_is_learned(config: Any) -> None:
     prior = build(config, free_bits=0.0, unimix=0.0)
-    # What a site is told tells it from the others, for a prior may treat all sites alike.
-    sites = torch.tensor([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]])
-    feature = sites.flatten() + 0.1 * torch.randn(8, 3, 12)
+    # The slices differ, because a prior may treat all tokens alike.
+    slices = torch.tensor([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]])
+    feature = slices.flatten() + 0.1 * torch.randn(8, 3, 12)
     frame = torch.tensor([4, 0, 2, 2]).expand(8, 3, 4)
     codes = codes_of(30.0 * torch.nn.functional.one_hot(frame, 5).float())
     mask = torch.ones(8, 3, dtype=torch.bool)

@@ -1,7 +1,8 @@
-"""What holds for every tokenizer of discrete codes, found by walking the package."""
+"""The contract of every tokenizer of discrete codes; members are found by walking the package."""
 
 import copy
 import inspect
+import math
 from typing import Any
 
 import pytest
@@ -40,7 +41,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "codebook": AveragedCodebook.Config(codes=32, width=8),
     },
 }
-"""A small configuration for each member; one that is not named here is built as it is."""
+"""A small configuration for each member; others are built with their defaults."""
 
 
 def members() -> list[type[Any]]:
@@ -49,12 +50,12 @@ def members() -> list[type[Any]]:
 
 
 def form(member: type[Any]) -> Any:
-    """The type in which a member hands frames on."""
+    """The type that a member encodes frames to."""
     return inspect.signature(member.encode).return_annotation
 
 
 def discrete() -> list[type[Any]]:
-    """Members with a vocabulary; those without one are tested by themselves."""
+    """Members with a vocabulary; the others have tests of their own."""
     return [member for member in members() if form(member) is Codes]
 
 
@@ -62,9 +63,9 @@ def discrete() -> list[type[Any]]:
 def tokenizer(request: pytest.FixtureRequest) -> Any:
     torch.manual_seed(0)
     config = request.param.Config(**SMALL.get(request.param.__name__, {}))
-    facts = {"frame_shape": FRAME_SHAPE, "action_space": ACTIONS}
+    dimensions = {"frame_shape": FRAME_SHAPE, "action_space": ACTIONS}
     wanted = inspect.signature(request.param.__init__).parameters
-    given = {name: fact for name, fact in facts.items() if name in wanted}
+    given = {name: value for name, value in dimensions.items() if name in wanted}
     return config.build(**given).eval()
 
 
@@ -73,7 +74,7 @@ def frames(*lead: int, seed: int = 1) -> Tensor:
 
 
 def context(*lead: int, seed: int = 2) -> Context:
-    """What came before; members that need none must not mind it."""
+    """The past frame and action; members that need none ignore it."""
     action = torch.randint(3, lead, generator=torch.Generator().manual_seed(seed))
     return Context(frames(*lead, seed=seed), ACTIONS.encode(action))
 
@@ -90,6 +91,16 @@ def test_it_is_a_tokenizer(tokenizer: Any) -> None:
     assert isinstance(tokenizer, Tokenizer)
 
 
+def test_the_grid_has_a_cell_for_each_token(tokenizer: Any) -> None:
+    assert tokenizer.grid is None or math.prod(tokenizer.grid) == tokenizer.tokens
+
+
+def test_default_weights_name_only_terms(tokenizer: Any) -> None:
+    batch, past, mask = frames(2, 3), context(2, 3), torch.ones(2, 3, dtype=torch.bool)
+    losses = tokenizer.losses(batch, tokenizer.encode(batch, past), mask, past)
+    assert losses.scales.keys() <= losses.terms.keys()
+
+
 def test_codes_have_the_stated_shape_and_range(tokenizer: Any) -> None:
     codes = tokenizer.encode(frames(2, 5), context(2, 5))
     assert codes.index.shape == (2, 5, tokenizer.tokens)
@@ -98,7 +109,7 @@ def test_codes_have_the_stated_shape_and_range(tokenizer: Any) -> None:
     assert codes.index.max() < tokenizer.vocabulary
 
 
-def test_the_posterior_is_normalised_and_the_code_its_likeliest(tokenizer: Any) -> None:
+def test_the_posterior_is_normalised_and_the_code_is_its_mode(tokenizer: Any) -> None:
     codes = tokenizer.encode(frames(3), context(3))
     torch.testing.assert_close(codes.logits.exp().sum(-1), torch.ones(3, tokenizer.tokens))
     assert torch.equal(codes.logits.argmax(-1), codes.index)
@@ -118,7 +129,7 @@ def test_samples_are_one_hot_with_the_gradient_of_probabilities(tokenizer: Any) 
         torch.testing.assert_close(left, right)
 
 
-def test_looking_codes_up_decodes_to_the_same_frames(tokenizer: Any) -> None:
+def test_looked_up_codes_decode_to_the_same_frames(tokenizer: Any) -> None:
     before = context(2, 3)
     codes = tokenizer.encode(frames(2, 3), before)
     looked_up = tokenizer.look_up(codes.index)
@@ -128,15 +139,15 @@ def test_looking_codes_up_decodes_to_the_same_frames(tokenizer: Any) -> None:
     torch.testing.assert_close(tokenizer.decode(looked_up, before), decoded, atol=1e-5, rtol=1e-5)
 
 
-def test_padding_counts_in_no_loss_and_no_statistic(tokenizer: Any) -> None:
+def test_padding_is_ignored_by_losses_and_statistics(tokenizer: Any) -> None:
     mask = torch.tensor([[True, True, False], [True, False, False]])
-    shown = mask[..., None, None, None]
-    seen, before, elsewhere = frames(2, 3), context(2, 3), context(2, 3, seed=5)
-    other = torch.where(shown, seen, 1 - seen)
-    past = torch.where(shown, before.frame, elsewhere.frame)
+    valid = mask[..., None, None, None]
+    batch, before, elsewhere = frames(2, 3), context(2, 3), context(2, 3, seed=5)
+    other = torch.where(valid, batch, 1 - batch)
+    past = torch.where(valid, before.frame, elsewhere.frame)
     action = torch.where(mask[..., None], before.action, elsewhere.action)
     results = [
-        learn(tokenizer, seen, mask, before),
+        learn(tokenizer, batch, mask, before),
         learn(tokenizer, other, mask, Context(past, action)),
     ]
     for name, value in results[0].items():
@@ -144,7 +155,7 @@ def test_padding_counts_in_no_loss_and_no_statistic(tokenizer: Any) -> None:
 
 
 def learn(tokenizer: Any, batch: Tensor, mask: Tensor, before: Context) -> dict[str, Tensor]:
-    """Losses and metrics, and what the state of a copy is after the moving averages."""
+    """Losses, metrics, and the state of a copy after its moving averages."""
     copied = copy.deepcopy(tokenizer)
     losses = copied.losses(batch, copied.encode(batch, before), mask, before)
     assert all(term.shape == mask.shape for term in losses.terms.values())
@@ -164,8 +175,8 @@ def test_computing_losses_changes_nothing_until_after(tokenizer: Any) -> None:
         follow()
 
 
-def test_learns_to_stand_for_frames(tokenizer: Any) -> None:
-    """A few images are told apart and drawn again after some hundred updates."""
+def test_it_learns_to_reconstruct_frames(tokenizer: Any) -> None:
+    """Four images are reconstructed after 250 updates."""
     tokenizer.train()
     picture = torch.zeros(4, 1, 3, 16, 16)
     for index in range(4):

@@ -1,4 +1,4 @@
-"""The mixers one by one: sizes, first weights, and the networks they are."""
+"""Each mixer: its size, its initialisation and its network."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ def test_concatenation_has_storms_parameters(actions: int) -> None:
     assert sum(p.numel() for p in mixer.parameters()) == 788_480 + 512 * actions
 
 
-def test_concatenation_is_a_linear_map_of_codes_and_action_side_by_side() -> None:
+def test_concatenation_is_a_linear_layer_over_codes_and_action() -> None:
     torch.manual_seed(0)
     mixer = Concatenation.Config().build(**SMALL)
     sample = functional.one_hot(torch.randint(4, (5, 3)), 4).float()
@@ -33,7 +33,7 @@ def test_concatenation_is_a_linear_map_of_codes_and_action_side_by_side() -> Non
     torch.testing.assert_close(mixer(sample, action), expected, rtol=0, atol=1e-6)
 
 
-def test_concatenation_begins_as_one_linear_layer_does() -> None:
+def test_concatenation_is_initialised_as_one_linear_layer() -> None:
     torch.manual_seed(0)
     mixer = Concatenation.Config().build(**STORM, actions=18)
     joint = nn.Linear(1024 + 18, 512, bias=False).weight
@@ -52,7 +52,7 @@ def test_unmixed_keeps_codes_and_action_apart() -> None:
     assert ((mixed != other).any(0)).tolist() == [True] * 4 + [False] * 4
 
 
-def test_heads_must_divide_what_they_share() -> None:
+def test_heads_must_divide_the_width() -> None:
     with pytest.raises(UserError, match=r"heads=3 .* 64"):
         ConcatenationAttention.Config(heads=3).build(**SMALL)
     with pytest.raises(UserError, match=r"heads=3 .* 8"):

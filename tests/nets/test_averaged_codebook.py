@@ -1,4 +1,4 @@
-"""The averaged codebook against numbers worked out by hand."""
+"""The averaged codebook against values computed by hand."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def build(**choices: Any) -> AveragedCodebook:
 
 
 def assign(codebook: AveragedCodebook, points: list[float], index: list[int]) -> Tensor:
-    """The vectors after an update with these points, each given to its code."""
+    """The vectors after an update with these points and their codes."""
     codebook.update(torch.tensor(points).reshape(-1, 1, 1), torch.tensor(index).reshape(-1, 1))
     return codebook.vectors.flatten().clone()
 
@@ -35,14 +35,14 @@ def test_two_updates_by_hand(corrected: str, first: list[float], second: list[fl
     torch.testing.assert_close(assign(codebook, [5.0], [0]), torch.tensor(second))
 
 
-def test_smoothing_evens_counts_out_and_keeps_their_total() -> None:
+def test_smoothing_evens_out_counts_and_keeps_their_total() -> None:
     codebook = build(smoothing=0.5)
     # counts 2, 1 become (2.5, 1.5) * 3 / 4
     moved = assign(codebook, [2.0, 4.0, 10.0], [0, 0, 1])
     torch.testing.assert_close(moved, torch.tensor([6 / 1.875, 10 / 1.125]))
 
 
-def test_a_code_never_chosen_waits_at_the_origin_and_one_out_of_use_shrinks() -> None:
+def test_a_code_never_chosen_stays_at_the_origin_and_an_unused_one_shrinks() -> None:
     codebook = build(codes=3, smoothing=1e-3)
     waiting = assign(codebook, [5.0, 5.0, 1.0], [0, 0, 1])
     assert waiting[2] == 0
@@ -51,7 +51,7 @@ def test_a_code_never_chosen_waits_at_the_origin_and_one_out_of_use_shrinks() ->
     torch.testing.assert_close(idle, torch.tensor([5.0, 0.0, 0.0]), atol=0.01, rtol=0)
 
 
-def test_vectors_begin_evenly_within_their_bound() -> None:
+def test_initial_vectors_are_uniform_within_their_bound() -> None:
     codebook = AveragedCodebook.Config().build()
     bound = (3 / 128) ** 0.5
     assert codebook.vectors.shape == (128, 32)
@@ -71,7 +71,7 @@ def test_distance_is_squared_and_in_full_precision() -> None:
     torch.testing.assert_close(distance, expected, atol=2e-3, rtol=1e-5)
 
 
-def test_a_batch_without_any_frame_moves_nothing() -> None:
+def test_an_empty_batch_changes_nothing() -> None:
     codebook = build()
     before = {name: value.clone() for name, value in codebook.state_dict().items()}
     codebook.update(torch.empty(0, 4, 1), torch.empty(0, 4, dtype=torch.long))

@@ -1,4 +1,4 @@
-"""The continuous Bernoulli against torch's, against quadrature, and far from either."""
+"""The continuous Bernoulli against torch, against quadrature, and at extreme logits."""
 
 import math
 
@@ -12,7 +12,7 @@ LOGITS = [-100.0, -20.0, -3.0, -0.51, -0.49, -1e-3, 0.0, 1e-6, 0.3, 0.5, 2.0, 15
 
 
 def gauss_legendre(pieces: int = 400) -> tuple[Tensor, Tensor]:
-    """Points and weights on [0, 1]: the rule of three points on each of many pieces."""
+    """Points and weights on [0, 1]: the three-point rule on each of many intervals."""
     offset = torch.tensor([-math.sqrt(0.6), 0.0, math.sqrt(0.6)], dtype=torch.float64)
     share = torch.tensor([5.0, 8.0, 5.0], dtype=torch.float64) / 18 / pieces
     middle = (torch.arange(pieces, dtype=torch.float64) + 0.5) / pieces
@@ -39,7 +39,7 @@ def test_it_agrees_with_torch() -> None:
     torch.testing.assert_close(ours.mean, theirs.mean.float(), atol=1e-5, rtol=0)
 
 
-def test_a_held_normaliser_agrees_with_torch_beyond_the_last_step_of_a_float() -> None:
+def test_a_limited_normaliser_agrees_with_torch_at_extreme_logits() -> None:
     logits, values = torch.tensor([-90.0, -17.0, 17.0, 90.0]), torch.tensor([0.0, 0.3, 1.0, 0.0])
     theirs = torch.distributions.ContinuousBernoulli(logits=logits).log_prob(values)
     ours = ContinuousBernoulli(logits, FLOAT_STEP)
@@ -49,7 +49,7 @@ def test_a_held_normaliser_agrees_with_torch_beyond_the_last_step_of_a_float() -
 
 
 def test_the_normaliser_near_one_half() -> None:
-    """log 2 + (4/3) d^2 + (104/45) d^4, where d is the chance less one half."""
+    """log 2 + (4/3) d^2 + (104/45) d^4, where d is the probability minus one half."""
     apart = torch.tensor([0.0, 1e-4, 1e-3, 0.01, 0.05], dtype=torch.float64)
     expected = math.log(2) + 4 / 3 * apart**2 + 104 / 45 * apart**4
     torch.testing.assert_close(
@@ -57,7 +57,7 @@ def test_the_normaliser_near_one_half() -> None:
     )
 
 
-def test_the_gradient_is_the_value_less_the_mean_at_any_logit() -> None:
+def test_the_gradient_is_value_minus_mean_at_any_logit() -> None:
     logits = torch.tensor([*LOGITS, 1e4, -1e4, 1e30, -1e30], requires_grad=True)
     values = torch.linspace(0, 1, len(logits))
     law = ContinuousBernoulli(logits)
@@ -66,7 +66,7 @@ def test_the_gradient_is_the_value_less_the_mean_at_any_logit() -> None:
     assert 0 <= law.mean.min() <= law.mean.max() <= 1
 
 
-def test_a_held_normaliser_still_corrects_a_pixel_that_is_far_wrong() -> None:
+def test_a_limited_normaliser_still_corrects_wrong_pixels() -> None:
     logits = torch.tensor([40.0, -40.0], requires_grad=True)
     law = ContinuousBernoulli(logits, FLOAT_STEP)
     (wrong,) = torch.autograd.grad(law.log_prob(torch.tensor([0.0, 1.0])).sum(), logits)

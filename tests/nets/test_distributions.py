@@ -1,12 +1,14 @@
-"""Heads' distributions against numbers worked out by hand or by another way."""
+"""Distributions of heads against values computed by hand or by another method."""
 
 import math
 
 import pytest
 import torch
+from torch import Tensor
 
 from tokenworlds.nets.distributions import (
     Bernoulli,
+    Bins,
     CategoricalDistribution,
     TwoHot,
     kl_categorical,
@@ -28,19 +30,19 @@ def test_symlog_table(x: float, expected: float) -> None:
 
 
 def two_hot_at(place: int, share: float, bins: int = 5) -> TwoHot:
-    """Bins at -2, -1, 0, 1, 2 in symlog, with weight on a bin and the next."""
+    """Bins at -2, -1, 0, 1, 2 in symlog space, with weight on a bin and the next."""
     weights = torch.full((bins,), 1e-12)
     weights[place] = 1 - share
     weights[place + 1] += share
     return TwoHot(weights.log(), limit=2.0)
 
 
-def test_two_hot_mean_is_taken_in_symlog() -> None:
+def test_the_mean_of_symlog_bins_is_taken_in_symlog_space() -> None:
     assert two_hot_at(3, 0.0).mean.item() == pytest.approx(math.e - 1, rel=1e-5)
     assert two_hot_at(2, 0.5).mean.item() == pytest.approx(math.exp(0.5) - 1, rel=1e-5)
 
 
-def test_two_hot_loss_weighs_the_neighbours_by_nearness() -> None:
+def test_the_two_hot_loss_weights_the_neighbours_by_nearness() -> None:
     logits = torch.tensor([0.0, 1.0, 2.0, 3.0, 4.0])
     log_probs = logits - logits.logsumexp(0)
     target = torch.tensor(math.exp(0.25) - 1)  # symlog: 0.25, between the bins at 0 and 1
@@ -50,22 +52,95 @@ def test_two_hot_loss_weighs_the_neighbours_by_nearness() -> None:
 
 
 @pytest.mark.parametrize(("target", "bin_index"), [(1e9, 4), (-1e9, 0), (math.exp(2) - 1, 4)])
-def test_two_hot_clamps_to_the_outer_bins(target: float, bin_index: int) -> None:
+def test_targets_beyond_symlog_bins_count_as_the_outermost_bin(
+    target: float, bin_index: int
+) -> None:
     logits = torch.tensor([0.3, -1.0, 2.0, 0.5, 1.0])
     expected = -(logits - logits.logsumexp(0))[bin_index]
     loss = TwoHot(logits, limit=2.0).loss(torch.tensor(target))
     assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
-def test_two_hot_fit_recovers_any_reward() -> None:
+@pytest.mark.parametrize("bins", ["symlog", "symexp"])
+def test_fitted_two_hot_logits_recover_any_reward(bins: Bins) -> None:
     targets = torch.tensor([-300.0, -1.0, 0.0, 0.37, 2.0, 1234.5])
     logits = torch.zeros(6, 255, requires_grad=True)
     optimizer = torch.optim.Adam([logits], lr=0.5)
     for _ in range(300):
         optimizer.zero_grad()
-        TwoHot(logits).loss(targets).sum().backward()
+        TwoHot(logits, bins).loss(targets).sum().backward()
         optimizer.step()
-    torch.testing.assert_close(TwoHot(logits.detach()).mean, targets, rtol=0.01, atol=0.01)
+    torch.testing.assert_close(TwoHot(logits.detach(), bins).mean, targets, rtol=0.01, atol=0.01)
+
+
+def weights_of(target: Tensor, bins: Bins, count: int = 255) -> Tensor:
+    """The two-hot weights of targets: minus the loss's gradient by the log-probabilities."""
+    logits = torch.zeros(*target.shape, count, dtype=target.dtype, requires_grad=True)
+    (gradient,) = torch.autograd.grad(TwoHot(logits, bins).loss(target).sum(), logits)
+    return 1 / count - gradient
+
+
+@pytest.mark.parametrize(("bins", "mean"), [("symlog", 0.59), ("symexp", 10.0)])
+def test_only_symexp_bins_give_the_mean_of_a_rare_large_outcome(bins: Bins, mean: float) -> None:
+    """0 with probability 0.9 and 100 with probability 0.1."""
+    outcomes = torch.tensor([0.0, 100.0], dtype=torch.float64)
+    weights = torch.tensor([0.9, 0.1], dtype=torch.float64) @ weights_of(outcomes, bins)
+    found = TwoHot(weights.clamp_min(1e-30).log(), bins).mean
+    assert found.item() == pytest.approx(mean, abs=0.005 if bins == "symlog" else 1e-9)
+
+
+def test_symexp_bins_are_antisymmetric_around_an_exact_zero() -> None:
+    values = TwoHot(torch.zeros(255), "symexp")._values()
+    assert len(values) == 255
+    assert values[127] == 0.0
+    assert torch.equal(values, -values.flip(0))
+    assert (values.diff() > 0).all()
+    assert values[128].item() == pytest.approx(0.1706, abs=1e-4)
+    assert values[-1].item() == pytest.approx(4.85e8, rel=1e-3)
+
+
+@pytest.mark.parametrize("bins", ["symlog", "symexp"])
+@pytest.mark.parametrize("count", [3, 41, 255])
+def test_uniform_logits_have_the_loss_of_a_uniform_guess(bins: Bins, count: int) -> None:
+    law = TwoHot(torch.zeros(4, count), bins)
+    target = torch.tensor([0.0, 1.0, -7.3, 1e12])
+    torch.testing.assert_close(law.loss(target), torch.full((4,), math.log(count)))
+    assert law.entropy().tolist() == pytest.approx([math.log(count)] * 4)
+
+
+def test_uniform_symexp_logits_have_mean_zero_exactly_and_loss_ln_255() -> None:
+    law = TwoHot(torch.full((3, 255), 0.7), "symexp")
+    assert law.mean.tolist() == [0.0] * 3
+    assert law.loss(torch.zeros(3)).tolist() == pytest.approx([5.541] * 3, abs=5e-4)
+
+
+def test_symexp_weights_are_linear_in_raw_distance_and_give_back_their_target() -> None:
+    values = TwoHot(torch.zeros(255, dtype=torch.float64), "symexp")._values()
+    targets = torch.tensor([-1e6, -3.0, -0.01, 0.0, 0.05, 1.0, 100.0], dtype=torch.float64)
+    weights = weights_of(targets, "symexp")
+    assert ((weights > 1e-12).sum(-1) <= 2).all()
+    torch.testing.assert_close(weights @ values, targets, rtol=1e-12, atol=1e-6)
+    upper = weights[4, 128].item()
+    assert upper == pytest.approx(0.05 / values[128].item())
+    mean = TwoHot(weights.clamp_min(1e-40).log(), "symexp").mean
+    torch.testing.assert_close(mean, targets, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(("target", "index"), [(1e12, 254), (-1e12, 0), (float("inf"), 254)])
+def test_targets_beyond_symexp_bins_count_as_the_outermost_bin(target: float, index: int) -> None:
+    logits = torch.randn(255, generator=torch.Generator().manual_seed(0))
+    expected = -logits.log_softmax(-1)[index]
+    torch.testing.assert_close(TwoHot(logits, "symexp").loss(torch.tensor(target)), expected)
+
+
+@pytest.mark.parametrize("bins", ["symlog", "symexp"])
+def test_the_mode_and_the_samples_of_a_two_hot_are_values_of_bins(bins: Bins) -> None:
+    logits = torch.full((2, 255), -1e9)
+    logits[0, 127], logits[1, 254] = 0.0, 0.0
+    law = TwoHot(logits, bins)
+    expected = torch.tensor([0.0, math.expm1(20.0)])
+    torch.testing.assert_close(law.mode, expected)
+    assert torch.equal(law.sample(torch.Generator().manual_seed(0)), law.mode)
 
 
 def test_unimix_is_a_mixture_of_probabilities() -> None:
@@ -78,12 +153,12 @@ def test_unimix_is_a_mixture_of_probabilities() -> None:
 def test_samples_follow_the_probabilities() -> None:
     probs = torch.tensor([0.5, 0.3, 0.15, 0.05])
     generator = torch.Generator().manual_seed(0)
-    drawn = sample_index(probs.log().expand(40_000, 4), generator)
-    shares = torch.bincount(drawn, minlength=4) / 40_000
+    sampled = sample_index(probs.log().expand(40_000, 4), generator)
+    shares = torch.bincount(sampled, minlength=4) / 40_000
     torch.testing.assert_close(shares, probs, atol=0.01, rtol=0)
 
 
-def test_draws_follow_the_probabilities_and_what_is_mixed_in() -> None:
+def test_samples_from_probabilities_follow_them_and_mixing_adds_a_uniform_share() -> None:
     probs = torch.tensor([0.0, 0.5, 0.2, 0.3, 0.0])
     generator = torch.Generator().manual_seed(0)
     share = (
@@ -105,28 +180,28 @@ def test_samples_are_a_function_of_the_generator() -> None:
     assert not torch.equal(first, other)
 
 
-def test_an_index_is_drawn_where_running_chances_pass_a_random_number() -> None:
+def test_an_index_is_sampled_where_the_running_sum_passes_a_random_number() -> None:
     probs = torch.rand(50, 7, generator=torch.Generator().manual_seed(0))
     probs[:, [0, 3, 6]] = 0.0
     probs = probs / probs.sum(-1, keepdim=True)
-    drawn = sample_index(probs.log(), torch.Generator().manual_seed(1))
+    sampled = sample_index(probs.log(), torch.Generator().manual_seed(1))
     chances = torch.rand(50, 1, generator=torch.Generator().manual_seed(1))
-    for row, chance, index in zip(probs.tolist(), chances.tolist(), drawn.tolist(), strict=True):
+    for row, chance, index in zip(probs.tolist(), chances.tolist(), sampled.tolist(), strict=True):
         assert row[index] > 0
         assert sum(row[:index]) <= chance[0] + 1e-6
         assert chance[0] <= sum(row[: index + 1]) + 1e-6
 
 
 @pytest.mark.parametrize("total", [0.99999994, 1.0, 1.0000001, 1.0000002])
-def test_the_largest_random_number_draws_no_impossible_index(
+def test_the_largest_random_number_samples_no_impossible_index(
     total: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     largest = 1 - 2**-24
-    monkeypatch.setattr(torch, "rand", lambda shape, **facts: torch.full(shape, largest))
+    monkeypatch.setattr(torch, "rand", lambda shape, **options: torch.full(shape, largest))
     assert sample_index(torch.tensor([total, 0.0]).log(), None) == 0
 
 
-def test_what_is_no_number_draws_an_index_all_the_same() -> None:
+def test_nan_probabilities_give_a_valid_index() -> None:
     assert sample_index(torch.full((5, 3), torch.nan), None).max() < 3
 
 
@@ -153,6 +228,7 @@ def test_bernoulli_against_its_definition(probability: float) -> None:
     assert coin.mode.item() == (probability > 0.5)
 
 
-def test_two_hot_of_no_number_is_no_number() -> None:
-    loss = TwoHot(torch.zeros(2, 255)).loss(torch.tensor([float("nan"), 1.0]))
+@pytest.mark.parametrize("bins", ["symlog", "symexp"])
+def test_a_nan_target_gives_a_nan_loss(bins: Bins) -> None:
+    loss = TwoHot(torch.zeros(2, 255), bins).loss(torch.tensor([float("nan"), 1.0]))
     assert loss.isnan().tolist() == [True, False]

@@ -1,4 +1,4 @@
-"""Residual networks of frames: sizes as published, shapes, and sizes that do not fit."""
+"""Residual stacks: published sizes, shapes, and invalid sizes."""
 
 import pytest
 import torch
@@ -14,17 +14,17 @@ def count(module: nn.Module) -> int:
 
 
 @pytest.mark.parametrize(("latent", "size"), [(8, 446_632), (4, 442_020), (16, 455_856)])
-def test_encoders_are_as_large_as_published(latent: int, size: int) -> None:
+def test_encoders_have_the_published_size(latent: int, size: int) -> None:
     assert count(FrameEncoder.Config(width=32, latent=latent).build(channels=3)) == size
 
 
-def test_the_layers_of_an_encoder_are_as_large_as_published() -> None:
+def test_the_layers_of_an_encoder_have_the_published_sizes() -> None:
     encoder = FrameEncoder.Config().build(channels=7)
     residual = [74_112, 16_448, 74_112, 230_144, 65_664, 295_680, 65_664, 919_040]
     assert [count(layer) for layer in encoder.layers] == [4_096, *residual, 512, 147_520]
 
 
-def test_the_layers_of_a_decoder_are_as_large_as_published() -> None:
+def test_the_layers_of_a_decoder_have_the_published_sizes() -> None:
     decoder = FrameDecoder(FrameEncoder.Config(), inputs=76, channels=3)
     sizes = [476_288, 147_584, 295_680, 147_584, 119_360, 74_112, 36_928, 74_112, 128, 1_731]
     assert [count(layer) for layer in decoder.layers] == [175_360, *sizes]
@@ -37,7 +37,7 @@ def test_a_decoder_undoes_the_halvings() -> None:
     assert FrameDecoder(config, inputs=5, channels=3)(maps).shape == (2, 3, 32, 16)
 
 
-def test_a_residual_block_adds_to_what_it_was_given() -> None:
+def test_a_residual_block_adds_to_its_input() -> None:
     block = Residual(8, 8)
     last = block.layers[-1]
     assert isinstance(last, nn.Conv2d)
@@ -55,7 +55,7 @@ def test_narrow_maps_have_fewer_groups() -> None:
         groups_of(48)
 
 
-def test_frames_that_cannot_be_halved_are_named() -> None:
+def test_frames_that_cannot_be_halved_are_an_error() -> None:
     assert halved(FrameShape(64, 32), 3) == (8, 4)
     with pytest.raises(UserError, match="64x36 cannot be halved 3 times"):
         halved(FrameShape(64, 36), 3)

@@ -1,4 +1,4 @@
-"""Strided convolutions: what a site sees, what it draws, and the sizes of maps."""
+"""Strided convolutions: receptive fields and map sizes."""
 
 from typing import Any
 
@@ -15,8 +15,8 @@ def config(**choices: Any) -> StridedEncoder.Config:
     return StridedEncoder.Config(**{**NARROW, **choices})
 
 
-def seen_by(choices: StridedEncoder.Config, row: int, column: int) -> Tensor:
-    """The pixels of a frame of 96x96 that a site's vector depends on."""
+def receptive_field(choices: StridedEncoder.Config, row: int, column: int) -> Tensor:
+    """The pixels of a 96x96 frame that the vector of a cell depends on."""
     torch.manual_seed(0)
     encoder = choices.build(channels=1, latent=4).eval()
     frame = torch.rand(1, 1, 96, 96, requires_grad=True)
@@ -30,30 +30,30 @@ def bounds(pixels: Tensor) -> tuple[int, int, int, int]:
     return int(rows.min()), int(rows.max()), int(columns.min()), int(columns.max())
 
 
-def test_a_patch_site_sees_exactly_its_pixels() -> None:
-    seen = seen_by(config(field="patch"), 2, 4)
-    assert bounds(seen) == (32, 47, 64, 79)
-    assert seen.sum() == 16 * 16
+def test_a_patch_cell_sees_exactly_its_pixels() -> None:
+    pixels = receptive_field(config(field="patch"), 2, 4)
+    assert bounds(pixels) == (32, 47, 64, 79)
+    assert pixels.sum() == 16 * 16
 
 
-def test_a_wide_site_sees_46_pixels_before_the_residual_blocks_and_the_frame_after_them() -> None:
-    assert bounds(seen_by(config(blocks=0), 2, 3)) == (17, 62, 33, 78)
-    assert bounds(seen_by(config(blocks=2), 2, 3)) == (0, 94, 1, 95)
+def test_a_wide_cell_sees_46_pixels_before_the_residual_blocks_and_the_frame_after() -> None:
+    assert bounds(receptive_field(config(blocks=0), 2, 3)) == (17, 62, 33, 78)
+    assert bounds(receptive_field(config(blocks=2), 2, 3)) == (0, 94, 1, 95)
 
 
-def test_a_patch_site_draws_exactly_its_pixels() -> None:
+def test_a_patch_cell_decodes_exactly_its_pixels() -> None:
     torch.manual_seed(0)
     decoder = StridedDecoder(config(field="patch"), channels=1, latent=3)
     maps = torch.randn(1, 3, 6, 6)
     changed = maps.clone()
     changed[..., 1, 5] += 10
-    drawn = (decoder(changed) != decoder(maps))[0, 0]
-    assert bounds(drawn) == (16, 31, 80, 95)
+    decoded = (decoder(changed) != decoder(maps))[0, 0]
+    assert bounds(decoded) == (16, 31, 80, 95)
 
 
 @pytest.mark.parametrize("field", ["wide", "patch"])
 @pytest.mark.parametrize(("height", "width"), [(16, 16), (64, 96), (32, 16)])
-def test_frames_come_back_at_their_size(field: Field, height: int, width: int) -> None:
+def test_decoded_frames_have_their_original_size(field: Field, height: int, width: int) -> None:
     choices = config(field=field)
     frames = torch.rand(2, 3, height, width)
     maps = choices.build(channels=3, latent=5)(frames)
@@ -71,7 +71,7 @@ def test_the_last_norm_centres_each_channel() -> None:
     assert free(frames).mean() > 3
 
 
-def test_a_residual_block_that_learnt_nothing_passes_its_map_on() -> None:
+def test_a_residual_block_of_zeros_is_the_identity() -> None:
     block = ResidualBlock(4, 3, normed=False)
     for parameter in block.parameters():
         parameter.data.zero_()
@@ -79,6 +79,6 @@ def test_a_residual_block_that_learnt_nothing_passes_its_map_on() -> None:
     assert torch.equal(block(maps), maps)
 
 
-def test_without_filters_there_is_nothing_to_build() -> None:
+def test_an_encoder_needs_filters() -> None:
     with pytest.raises(ValueError, match="filters needs a width for each halving"):
         StridedEncoder.Config(filters=())

@@ -1,4 +1,4 @@
-"""The bounded continuous action against numerical integration and its own samples."""
+"""The truncated normal against numerical integration and its own samples."""
 
 import pytest
 import torch
@@ -38,13 +38,15 @@ def test_entropy_and_mean_by_integration(location: float, scale: float) -> None:
 
 
 @pytest.mark.parametrize(("location", "scale"), CASES)
-def test_samples_are_inside_and_have_the_right_distribution(location: float, scale: float) -> None:
+def test_samples_are_within_bounds_and_have_the_right_distribution(
+    location: float, scale: float
+) -> None:
     one = distribution(location, scale)
     many = TruncatedNormal(one.location.expand(20_000, 1), one.scale.expand(20_000, 1))
-    drawn = many.sample(torch.Generator().manual_seed(0))
-    assert drawn.abs().max() <= 1
-    assert drawn.mean().item() == pytest.approx(one.mean.item(), abs=0.02)
-    monte_carlo = -one.log_prob(drawn).mean()
+    sampled = many.sample(torch.Generator().manual_seed(0))
+    assert sampled.abs().max() <= 1
+    assert sampled.mean().item() == pytest.approx(one.mean.item(), abs=0.02)
+    monte_carlo = -one.log_prob(sampled).mean()
     assert monte_carlo.item() == pytest.approx(one.entropy().item(), abs=0.03)
 
 

@@ -1,4 +1,4 @@
-"""Frames whose tokens hang together in one of two ways, and the history tells in which."""
+"""Frames with dependent tokens: the history says which of two joint distributions holds."""
 
 import itertools
 from collections.abc import Callable
@@ -16,10 +16,10 @@ NOISE = 0.5
 
 @dataclass(frozen=True)
 class JointLaw:
-    """Frames of so many tokens; `pure` says of each of two laws which frames it allows.
+    """Two distributions over frames of `tokens` tokens; `pure` says which frames each allows.
 
-    A share of chance is mixed in, so that what a token may be is known in sight of any others, and
-    revisions can go from every frame to every other. `rows` is how many frames to learn from.
+    Uniform noise is mixed in, so that every conditional is defined and revisions can reach every
+    frame from every other. `rows` is the number of training frames per distribution.
     """
 
     tokens: int
@@ -28,38 +28,38 @@ class JointLaw:
     rows: int
 
     @property
-    def facts(self) -> dict[str, int]:
-        """What a prior is built with."""
+    def dimensions(self) -> dict[str, int]:
+        """The build arguments of a prior."""
         return {"width": 2 * self.tokens, "tokens": self.tokens, "vocabulary": self.vocabulary}
 
     @cached_property
     def frames(self) -> Tensor:
-        """All there are, in the order of their numbers."""
+        """All possible frames, in the order of their numbers."""
         return torch.tensor(list(itertools.product(range(self.vocabulary), repeat=self.tokens)))
 
     @cached_property
     def uniform(self) -> Tensor:
-        """Every frame alike: the best that tokens can do which know nothing of each other."""
+        """The uniform distribution: the best that independent tokens can do."""
         return torch.full((len(self.frames),), 1 / len(self.frames))
 
     @cached_property
     def chances(self) -> Tensor:
-        """Of each frame, for each of the two histories."""
+        """The probability of each frame, for each of the two histories."""
         allowed = [[float(law(*frame)) for frame in self.frames.tolist()] for law in self.pure]
         pure = [torch.tensor(each) / sum(each) for each in allowed]
         return torch.stack([(1 - NOISE) * each + NOISE * self.uniform for each in pure])
 
     def history(self, law: Tensor) -> Tensor:
-        """A feature that tells which law holds."""
-        return (2.0 * law.float() - 1.0).unsqueeze(-1).expand(*law.shape, self.facts["width"])
+        """A feature that identifies the distribution."""
+        return (2.0 * law.float() - 1.0).unsqueeze(-1).expand(*law.shape, self.dimensions["width"])
 
     def certain(self, index: Tensor) -> Codes:
-        """Codes sure of themselves."""
+        """Codes with one-hot posteriors."""
         hard = torch.nn.functional.one_hot(index, self.vocabulary).float()
         return Codes(index, hard.clamp_min(1e-8).log(), hard, hard, hard)
 
     def train(self, prior: Any, updates: int, rate: float) -> Any:
-        """Fit a prior to the laws, all frames of both at once and as often as they say."""
+        """Fit a prior to both distributions, each frame repeated by its probability."""
         optimiser = torch.optim.Adam(prior.parameters(), lr=rate)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, updates)
         law, frame = [], []
@@ -77,12 +77,12 @@ class JointLaw:
             schedule.step()
         return prior
 
-    def sampled(self, prior: Any, law: int, draws: int = 16_000) -> Tensor:
-        """How often a prior draws each frame."""
-        feature = self.history(torch.full((draws,), law))
+    def sampled(self, prior: Any, law: int, count: int = 16_000) -> Tensor:
+        """How often a prior samples each frame."""
+        feature = self.history(torch.full((count,), law))
         index = prior.sample(feature, torch.Generator().manual_seed(law))
         powers = self.vocabulary ** torch.arange(self.tokens - 1, -1, -1)
-        return torch.bincount((index * powers).sum(1), minlength=len(self.frames)) / draws
+        return torch.bincount((index * powers).sum(1), minlength=len(self.frames)) / count
 
 
 TRIPLES = JointLaw(
@@ -102,5 +102,5 @@ SQUARES = JointLaw(
 
 
 def distance(left: Tensor, right: Tensor) -> float:
-    """Total variation."""
+    """The total variation distance."""
     return 0.5 * (left - right).abs().sum().item()

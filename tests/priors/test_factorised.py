@@ -1,4 +1,4 @@
-"""One map for all sites is a 1x1 convolution."""
+"""The factorised prior: a layer shared by all tokens is a 1x1 convolution."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ SHARED = Factorised.Config(shared=True, unimix=0.0)
 
 
 @torch.no_grad()
-def test_a_shared_map_is_a_convolution_of_one_site() -> None:
+def test_a_shared_layer_is_a_1x1_convolution() -> None:
     prior = SHARED.build(width=6 * 3, tokens=6, vocabulary=5)
     maps = torch.randn(4, 3, 2, 3)
     found = prior.log_probs(rearrange(maps, "n c h w -> n (h w c)"))
@@ -22,7 +22,7 @@ def test_a_shared_map_is_a_convolution_of_one_site() -> None:
     torch.testing.assert_close(found, expected)
 
 
-def test_a_history_that_cannot_be_shared_out_is_named() -> None:
+def test_a_history_that_cannot_be_sliced_is_an_error() -> None:
     with pytest.raises(UserError, match="history of 13 into 6"):
         SHARED.build(width=13, tokens=6, vocabulary=5)
     prior = Factorised.Config().build(width=13, tokens=6, vocabulary=5)

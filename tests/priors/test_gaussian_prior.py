@@ -1,4 +1,4 @@
-"""A prior of numbers: what its loss is, what it draws, what it learns."""
+"""The Gaussian prior: its loss, its samples, and learning."""
 
 import pytest
 import torch
@@ -30,7 +30,7 @@ def losses(prior: GaussianPrior, feature: Tensor, vector: Tensor) -> Losses:
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_the_loss_is_the_surprise_at_the_latents_of_a_frame(shared: bool) -> None:
+def test_the_loss_is_the_negative_log_likelihood_of_the_latents(shared: bool) -> None:
     prior = make_prior(shared)
     feature, vector = random_batch()
     mean, log_variance = prior.predict(feature)
@@ -41,7 +41,7 @@ def test_the_loss_is_the_surprise_at_the_latents_of_a_frame(shared: bool) -> Non
     torch.testing.assert_close(found.terms["dynamics"], -normal.log_prob(vector).sum((-1, -2)))
 
 
-def test_padding_counts_in_no_metric() -> None:
+def test_padding_is_ignored_by_metrics() -> None:
     prior = make_prior()
     feature, vector = random_batch()
     other = torch.where(MASK[..., None, None], vector, 100.0)
@@ -62,7 +62,7 @@ def test_the_prediction_moves_and_the_latents_do_not() -> None:
 
 
 @torch.no_grad()
-def test_a_shared_map_reads_only_its_own_site() -> None:
+def test_a_shared_layer_reads_only_the_slice_of_its_cell() -> None:
     prior, feature = make_prior(), torch.randn(12)
     changed = feature.clone()
     changed[3:6] += 1.0
@@ -72,32 +72,32 @@ def test_a_shared_map_reads_only_its_own_site() -> None:
 
 @pytest.mark.parametrize("lead", [(), (3,), (2, 3), (0,)])
 @pytest.mark.parametrize("shared", [True, False])
-def test_draws_have_the_stated_shape_and_no_gradient(shared: bool, lead: tuple[int, ...]) -> None:
-    drawn = make_prior(shared).sample(torch.randn(*lead, 12), None)
-    assert drawn.shape == (*lead, 4, 2)
-    assert not drawn.requires_grad
+def test_samples_have_the_stated_shape_and_no_gradient(shared: bool, lead: tuple[int, ...]) -> None:
+    sampled = make_prior(shared).sample(torch.randn(*lead, 12), None)
+    assert sampled.shape == (*lead, 4, 2)
+    assert not sampled.requires_grad
 
 
-def test_draws_are_a_function_of_the_generator() -> None:
+def test_samples_are_a_function_of_the_generator() -> None:
     prior, feature = make_prior(), torch.randn(5, 12)
     before = torch.get_rng_state()
-    drawn = [prior.sample(feature, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
-    assert torch.equal(drawn[0], drawn[1])
-    assert not torch.equal(drawn[0], drawn[2])
+    sampled = [prior.sample(feature, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
+    assert torch.equal(sampled[0], sampled[1])
+    assert not torch.equal(sampled[0], sampled[2])
     assert torch.equal(torch.get_rng_state(), before)
 
 
 @torch.no_grad()
-def test_draws_have_the_predicted_mean_and_variance() -> None:
+def test_samples_have_the_predicted_mean_and_variance() -> None:
     prior, feature = make_prior(), torch.randn(12)
-    drawn = prior.sample(feature.expand(20_000, 12), torch.Generator().manual_seed(0))
+    sampled = prior.sample(feature.expand(20_000, 12), torch.Generator().manual_seed(0))
     mean, log_variance = prior.predict(feature)
-    torch.testing.assert_close(drawn.mean(0), mean, atol=0.04, rtol=0)
-    torch.testing.assert_close(drawn.var(0), log_variance.exp(), atol=0, rtol=0.06)
+    torch.testing.assert_close(sampled.mean(0), mean, atol=0.04, rtol=0)
+    torch.testing.assert_close(sampled.var(0), log_variance.exp(), atol=0, rtol=0.06)
 
 
 def test_mean_and_spread_of_latents_are_learned() -> None:
-    """Latents that are twice a number of the history, give or take a half."""
+    """Each latent is twice a number of the history, with noise of standard deviation 0.5."""
     prior, mask = make_prior(), torch.ones(64, 3, dtype=torch.bool)
     optimiser = torch.optim.Adam(prior.parameters(), lr=2e-2)
     for _ in range(300):
@@ -115,6 +115,6 @@ def test_mean_and_spread_of_latents_are_learned() -> None:
     )
 
 
-def test_a_history_that_cannot_be_shared_out_is_named() -> None:
+def test_a_history_that_cannot_be_sliced_is_an_error() -> None:
     with pytest.raises(UserError, match="history of 13 into 4"):
         GaussianPrior.Config().build(width=13, tokens=4, code_width=2)

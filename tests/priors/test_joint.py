@@ -1,4 +1,4 @@
-"""Tokens that hang together given the history: what each prior can make of them."""
+"""Dependent tokens: how well each prior can represent their joint distribution."""
 
 import dataclasses
 from functools import cache
@@ -19,7 +19,7 @@ BOUNDS = ((1 - NOISE) * 8 / 9, (1 - NOISE) * 7 / 9)
 @cache
 def trained_weights() -> dict[str, Any]:
     torch.manual_seed(0)
-    prior: MaskGIT = TRIPLES.train(SMALL.build(**TRIPLES.facts), updates=600, rate=1e-3)
+    prior: MaskGIT = TRIPLES.train(SMALL.build(**TRIPLES.dimensions), updates=600, rate=1e-3)
     return prior.state_dict()
 
 
@@ -27,12 +27,12 @@ def trained_weights() -> dict[str, Any]:
 def trained_factorised() -> Factorised:
     torch.manual_seed(0)
     config = Factorised.Config(free_bits=0.0, unimix=0.0)
-    prior: Factorised = TRIPLES.train(config.build(**TRIPLES.facts), updates=200, rate=1e-2)
+    prior: Factorised = TRIPLES.train(config.build(**TRIPLES.dimensions), updates=200, rate=1e-2)
     return prior
 
 
 def maskgit(**rounds: int) -> MaskGIT:
-    prior = dataclasses.replace(SMALL, **rounds).build(**TRIPLES.facts)  # type: ignore[arg-type]
+    prior = dataclasses.replace(SMALL, **rounds).build(**TRIPLES.dimensions)  # type: ignore[arg-type]
     prior.load_state_dict(trained_weights())
     return prior
 
@@ -41,7 +41,7 @@ def maskgit(**rounds: int) -> MaskGIT:
 def trained_pixelcnn() -> PixelCNN:
     torch.manual_seed(0)
     config = PixelCNN.Config(layers=2, channels=16, kernel=3, free_bits=0.0, unimix=0.0)
-    prior: PixelCNN = SQUARES.train(config.build(**SQUARES.facts), updates=200, rate=1e-2)
+    prior: PixelCNN = SQUARES.train(config.build(**SQUARES.dimensions), updates=200, rate=1e-2)
     return prior
 
 
@@ -58,7 +58,7 @@ def test_a_factorised_prior_reaches_its_bound_and_no_more(law: int) -> None:
 
 
 @pytest.mark.parametrize("law", [0, 1])
-def test_maskgit_drawn_token_by_token_follows_the_joint_law(law: int) -> None:
+def test_maskgit_sampled_token_by_token_follows_the_joint_law(law: int) -> None:
     assert (
         distance(
             TRIPLES.sampled(maskgit(draft=TRIPLES.tokens, repetitions=0), law), TRIPLES.chances[law]
@@ -68,23 +68,23 @@ def test_maskgit_drawn_token_by_token_follows_the_joint_law(law: int) -> None:
 
 
 @pytest.mark.parametrize("law", [0, 1])
-def test_revisions_mend_a_draft_made_at_once(law: int) -> None:
+def test_revisions_repair_a_draft_made_at_once(law: int) -> None:
     found = TRIPLES.sampled(maskgit(draft=1, revise=TRIPLES.tokens, repetitions=6), law)
     assert distance(found, TRIPLES.chances[law]) < 0.05
 
 
 @pytest.mark.parametrize("law", [0, 1])
-def test_maskgit_drawn_at_once_is_factorised(law: int) -> None:
+def test_maskgit_sampled_at_once_is_factorised(law: int) -> None:
     found = TRIPLES.sampled(maskgit(), law)
     assert distance(found, TRIPLES.uniform) < 0.05
     assert distance(found, TRIPLES.chances[law]) == pytest.approx(BOUNDS[law], abs=0.04)
 
 
 @pytest.mark.parametrize("law", [0, 1])
-def test_pixelcnn_follows_a_joint_law_of_which_a_product_knows_nothing(law: int) -> None:
+def test_pixelcnn_follows_a_joint_law_with_uniform_marginals(law: int) -> None:
     marginals = [
-        torch.zeros(3).index_add(0, SQUARES.frames[:, site], SQUARES.chances[law])
-        for site in range(SQUARES.tokens)
+        torch.zeros(3).index_add(0, SQUARES.frames[:, token], SQUARES.chances[law])
+        for token in range(SQUARES.tokens)
     ]
     torch.testing.assert_close(torch.stack(marginals), torch.full((4, 3), 1 / 3))
     assert distance(SQUARES.uniform, SQUARES.chances[law]) == pytest.approx((1 - NOISE) * 8 / 9)

@@ -1,4 +1,4 @@
-"""MaskGIT against a plain reading of the paper, and what its rounds cost."""
+"""MaskGIT against a plain implementation of the paper, and the cost of its rounds."""
 
 import math
 from typing import Any, Literal
@@ -14,13 +14,13 @@ from tokenworlds.nets.distributions import mixed_probs
 from tokenworlds.priors.maskgit import MaskGIT
 
 PAPER = {"width": 512, "tokens": 32, "vocabulary": 32}
-FACTS = {"width": 12, "tokens": 4, "vocabulary": 5}
+DIMENSIONS = {"width": 12, "tokens": 4, "vocabulary": 5}
 SIZES: Any = {"embedding": 16, "layers": 2, "heads": 2, "feedforward": 24}
 
 
 def small(**choices: Any) -> MaskGIT:
     torch.manual_seed(0)
-    prior = MaskGIT.Config(**{**SIZES, **choices}).build(**FACTS)
+    prior = MaskGIT.Config(**{**SIZES, **choices}).build(**DIMENSIONS)
     with torch.no_grad():
         for parameter in prior.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
@@ -43,7 +43,7 @@ def plain_attention(block: Any, x: Tensor) -> Tensor:
 
 
 def plain_log_probs(prior: MaskGIT, feature: Tensor, index: Tensor) -> Tensor:
-    """As the paper has it: embed, concatenate, map, attend, and compare with the embeddings."""
+    """As in the paper: embed, concatenate, map, attend, and compare with the embeddings."""
     context = feature[:, None].expand(-1, prior.tokens, -1)
     if prior.config.conditioning == "slices":
         context = feature.reshape(len(feature), prior.tokens, -1)
@@ -58,14 +58,14 @@ def plain_log_probs(prior: MaskGIT, feature: Tensor, index: Tensor) -> Tensor:
     return (0.99 * probs + 0.01 / prior.vocabulary).log()
 
 
-def test_it_has_as_many_parameters_as_the_paper_s() -> None:
+def test_it_has_the_published_number_of_parameters() -> None:
     assert parameters(MaskGIT.Config().build(**PAPER)) == 458_784
     assert parameters(MaskGIT.Config(logits="mlp").build(**PAPER)) == 458_784 + 32 * 128
 
 
 @pytest.mark.parametrize("logits", ["dot-product", "mlp"])
 @pytest.mark.parametrize("conditioning", ["slices", "whole"])
-def test_the_prediction_is_the_paper_s(
+def test_the_prediction_equals_the_plain_form(
     conditioning: Literal["slices", "whole"], logits: Literal["dot-product", "mlp"]
 ) -> None:
     prior = small(conditioning=conditioning, logits=logits)
@@ -75,20 +75,20 @@ def test_the_prediction_is_the_paper_s(
 
 
 @torch.no_grad()
-def test_a_batch_in_blocks_with_one_mask_for_all_is_predicted_alike(
+def test_sampling_in_blocks_with_one_mask_equals_the_plain_form(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     prior = MaskGIT.Config().build(**PAPER)
     feature = torch.randn(75, 512)
-    seen: list[Tensor] = []
+    recorded: list[Tensor] = []
 
     def record(logits: Tensor, unimix: float) -> Tensor:
-        seen.append(logits)
+        recorded.append(logits)
         return mixed_probs(logits, unimix)
 
     monkeypatch.setattr("tokenworlds.priors.maskgit.mixed_probs", record)
     prior.sample(feature, None)
-    (logits,) = seen
+    (logits,) = recorded
     plain = plain_log_probs(prior, feature, torch.full((75, 32), 32))
     probs = 0.99 * logits.softmax(-1) + 0.01 / 32
     torch.testing.assert_close(probs.log(), plain, atol=1e-5, rtol=0)
@@ -105,7 +105,9 @@ def test_a_batch_in_blocks_with_one_mask_for_all_is_predicted_alike(
         ({"draft": 4, "revise": 3, "repetitions": 2}, 10),
     ],
 )
-def test_rounds_that_would_be_void_are_not_computed(rounds: dict[str, int], passes: int) -> None:
+def test_rounds_that_would_be_discarded_are_not_computed(
+    rounds: dict[str, int], passes: int
+) -> None:
     prior = small(**rounds)
     calls = 0
 
@@ -119,7 +121,7 @@ def test_rounds_that_would_be_void_are_not_computed(rounds: dict[str, int], pass
     assert index.max() < prior.vocabulary
 
 
-def test_a_round_sees_what_was_drawn_before_it_and_not_its_own_part() -> None:
+def test_a_round_sees_earlier_rounds_but_not_its_own_part() -> None:
     prior = small(draft=4, repetitions=0)
     visible: list[Tensor] = []
     embed = functional.embedding
@@ -138,7 +140,7 @@ def test_a_round_sees_what_was_drawn_before_it_and_not_its_own_part() -> None:
 
 
 def certain(index: Tensor) -> Codes:
-    hard = functional.one_hot(index, FACTS["vocabulary"]).float()
+    hard = functional.one_hot(index, DIMENSIONS["vocabulary"]).float()
     return Codes(index, hard.clamp_min(1e-8).log(), hard, hard, hard)
 
 
@@ -149,20 +151,20 @@ def means(prior: MaskGIT, rows: int) -> dict[str, Tensor]:
     return prior.losses(torch.zeros(rows, 3, 12), codes, mask).means()
 
 
-def test_masked_sites_stand_for_the_frame_or_for_themselves() -> None:
-    """A net that knows nothing: ln V at each site, of which 4 count, or those that are masked."""
+def test_masked_tokens_count_as_a_whole_frame_or_as_they_are() -> None:
+    """A uniform prediction: ln V per token, for all 4 tokens or for those that are masked."""
     choices: dict[str, Any] = {"free_bits": 0.0, "unimix": 0.0}
-    for weighting, sites in (("frame", 4.0), ("masked", 2.99)):
+    for weighting, count in (("frame", 4.0), ("masked", 2.99)):
         prior = small(weighting=weighting, **choices)
         nn.init.zeros_(prior.table)
         nn.init.zeros_(prior.bias)
         found = means(prior, 2000)
         for name in ("dynamics", "representation"):
-            assert found[name].item() == pytest.approx(sites * math.log(5), rel=0.02)
+            assert found[name].item() == pytest.approx(count * math.log(5), rel=0.02)
 
 
 @pytest.mark.parametrize(
-    ("choices", "facts", "words"),
+    ("choices", "dimensions", "words"),
     [
         ({}, {"width": 13}, "conditioning='whole'"),
         ({"draft": 5}, {}, "1 to 4 rounds"),
@@ -171,13 +173,13 @@ def test_masked_sites_stand_for_the_frame_or_for_themselves() -> None:
         ({"heads": 3}, {}, "must divide"),
     ],
 )
-def test_choices_that_cannot_be_are_named(
-    choices: dict[str, Any], facts: dict[str, int], words: str
+def test_invalid_choices_are_an_error(
+    choices: dict[str, Any], dimensions: dict[str, int], words: str
 ) -> None:
     with pytest.raises(UserError, match=words):
-        MaskGIT.Config(**{**SIZES, **choices}).build(**{**FACTS, **facts})
+        MaskGIT.Config(**{**SIZES, **choices}).build(**{**DIMENSIONS, **dimensions})
 
 
-def test_the_whole_history_serves_any_number_of_tokens() -> None:
+def test_conditioning_on_the_whole_history_allows_any_width() -> None:
     prior = MaskGIT.Config(**SIZES, conditioning="whole").build(width=13, tokens=4, vocabulary=5)
     assert prior.sample(torch.randn(2, 13), None).shape == (2, 4)

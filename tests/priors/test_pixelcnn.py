@@ -1,4 +1,4 @@
-"""PixelCNN: what a site may see, and that drawing and foreseeing are one."""
+"""PixelCNN: its receptive field, and samples that agree with its predictions."""
 
 import itertools
 from typing import Any
@@ -27,7 +27,7 @@ def feature_of(side: int, *lead: int) -> Tensor:
 
 
 def influence(prior: PixelCNN, side: int) -> Tensor:
-    """[seen, by]: whether the code of a site moves what is foreseen at another."""
+    """[source, target]: whether the token of one cell changes the prediction of another."""
     index, feature = torch.zeros(side**2, dtype=torch.long), feature_of(side)
     changed = index + torch.eye(side**2, dtype=torch.long)
     before = prior.log_probs(feature, index)
@@ -37,13 +37,13 @@ def influence(prior: PixelCNN, side: int) -> Tensor:
 
 @pytest.mark.parametrize("side", [1, 2, 3, 6])
 @torch.no_grad()
-def test_a_site_sees_all_before_it_and_neither_itself_nor_what_follows(side: int) -> None:
+def test_a_cell_sees_exactly_the_cells_before_it(side: int) -> None:
     earlier = torch.ones(side**2, side**2, dtype=torch.bool).triu(1)
     assert torch.equal(influence(make_prior(side), side), earlier)
 
 
 @torch.no_grad()
-def test_a_small_kernel_sees_what_is_near_and_nothing_later() -> None:
+def test_a_small_kernel_sees_only_earlier_cells_nearby() -> None:
     side = 5
     row, column = torch.arange(side**2) // side, torch.arange(side**2) % side
     up = row[None] - row[:, None]
@@ -54,42 +54,42 @@ def test_a_small_kernel_sees_what_is_near_and_nothing_later() -> None:
     assert torch.equal(influence(prior, side), beside | over)
 
 
-def test_a_site_reads_its_own_share_of_the_history() -> None:
+def test_a_cell_reads_its_own_slice_of_the_history() -> None:
     prior, feature = make_prior(kernel=3, layers=2), feature_of(3).requires_grad_()
     index = torch.zeros(9, dtype=torch.long)
-    for site in range(9):
-        surprise = prior.log_probs(feature, index)[site, 0]
-        (gradient,) = torch.autograd.grad(surprise, feature)
-        assert gradient.view(9, 2)[site].all()
-        below = 3 * (site // 3 + 1)
+    for cell in range(9):
+        log_prob = prior.log_probs(feature, index)[cell, 0]
+        (gradient,) = torch.autograd.grad(log_prob, feature)
+        assert gradient.view(9, 2)[cell].all()
+        below = 3 * (cell // 3 + 1)
         assert not gradient.view(9, 2)[below:].any()
 
 
 @pytest.mark.parametrize(("side", "kernel"), [(1, 3), (3, 3), (4, 5)])
 @torch.no_grad()
-def test_every_site_is_drawn_from_what_is_foreseen_of_it(
+def test_every_cell_is_sampled_from_its_prediction(
     side: int, kernel: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prior, feature = make_prior(side, kernel=kernel), feature_of(side, 2, 5)
-    drawn_from: list[Tensor] = []
+    sampled_from: list[Tensor] = []
 
     def record(log_probs: Tensor, generator: Any) -> Tensor:
-        drawn_from.append(log_probs)
+        sampled_from.append(log_probs)
         return sample_index(log_probs, generator)
 
     monkeypatch.setattr("tokenworlds.priors.pixelcnn.sample_index", record)
     index = prior.sample(feature, torch.Generator().manual_seed(0))
     assert len(index.unique()) > 1
-    foreseen = prior.log_probs(feature, index)
-    torch.testing.assert_close(torch.stack(drawn_from, 1).view_as(foreseen), foreseen)
+    predicted = prior.log_probs(feature, index)
+    torch.testing.assert_close(torch.stack(sampled_from, 1).view_as(predicted), predicted)
 
 
 @torch.no_grad()
-def test_frames_are_drawn_as_often_as_the_product_over_sites_says() -> None:
+def test_frames_are_sampled_by_the_product_of_their_conditionals() -> None:
     prior, feature = make_prior(2, vocabulary=2, unimix=0.1), feature_of(2)
     frames = torch.tensor(list(itertools.product(range(2), repeat=4)))
-    foreseen = prior.log_probs(feature.expand(16, -1), frames)
-    chances = foreseen.gather(-1, frames.unsqueeze(-1)).sum((-1, -2)).exp()
+    predicted = prior.log_probs(feature.expand(16, -1), frames)
+    chances = predicted.gather(-1, frames.unsqueeze(-1)).sum((-1, -2)).exp()
     assert chances.sum().item() == pytest.approx(1.0)
     index = prior.sample(feature.expand(20_000, -1), torch.Generator().manual_seed(0))
     number = (index * torch.tensor([8, 4, 2, 1])).sum(-1)
@@ -98,7 +98,7 @@ def test_frames_are_drawn_as_often_as_the_product_over_sites_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("choices", "facts", "words"),
+    ("choices", "dimensions", "words"),
     [
         ({}, {"tokens": 6}, "square grid of tokens, not 6"),
         ({}, {"width": 13}, "history of 13 into 4 equal slices"),
@@ -107,8 +107,8 @@ def test_frames_are_drawn_as_often_as_the_product_over_sites_says() -> None:
         ({"kernel": 1}, {}, "odd and 3 or more"),
     ],
 )
-def test_sizes_that_cannot_be_are_named(
-    choices: dict[str, Any], facts: dict[str, int], words: str
+def test_invalid_sizes_are_an_error(
+    choices: dict[str, Any], dimensions: dict[str, int], words: str
 ) -> None:
     with pytest.raises(UserError, match=words):
-        PixelCNN.Config(**choices).build(**{"width": 8, "tokens": 4, "vocabulary": 3, **facts})
+        PixelCNN.Config(**choices).build(**{"width": 8, "tokens": 4, "vocabulary": 3, **dimensions})

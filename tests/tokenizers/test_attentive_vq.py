@@ -1,4 +1,4 @@
-"""IRIS's tokenizer: its size, its losses, and the perceptual one with weights from a file."""
+"""IRIS's tokenizer: its size, its losses, and the perceptual loss with weights from a file."""
 
 import dataclasses
 from pathlib import Path
@@ -32,12 +32,12 @@ def small(**choices: Any) -> AttentiveVQ:
 
 @pytest.fixture(scope="module")
 def weights() -> dict[str, Tensor]:
-    """Made up, of the right names and shapes."""
+    """Random weights with the right names and shapes."""
     with torch.device("meta"):
         wanted = Perceptual().state_dict()
     generator = torch.Generator().manual_seed(0)
-    drawn = {name: torch.randn(value.shape, generator=generator) for name, value in wanted.items()}
-    scaled = {name: value / value[0].numel() ** 0.5 for name, value in drawn.items()}
+    random = {name: torch.randn(value.shape, generator=generator) for name, value in wanted.items()}
+    scaled = {name: value / value[0].numel() ** 0.5 for name, value in random.items()}
     return {
         name_in_file(name): value.abs() if name.startswith("heads") else value
         for name, value in scaled.items()
@@ -51,7 +51,7 @@ def weights_file(weights: dict[str, Tensor], tmp_path_factory: pytest.TempPathFa
     return path
 
 
-def test_it_is_as_large_as_published() -> None:
+def test_it_has_the_published_number_of_parameters() -> None:
     tokenizer = AttentiveVQ.Config().build(frame_shape=FrameShape(64, 64))
     parts = ("encoder", "project", "codebook", "expand", "decoder")
     sizes = tuple(count(getattr(tokenizer, part)) for part in parts)
@@ -61,12 +61,12 @@ def test_it_is_as_large_as_published() -> None:
     assert tokenizer.codebook.weight.abs().max() <= 1 / 512
 
 
-def test_a_level_less_gives_four_times_the_tokens() -> None:
+def test_one_level_less_gives_four_times_the_tokens() -> None:
     tokenizer = AttentiveVQ.Config(levels=4).build(frame_shape=FrameShape(64, 64))
     assert tokenizer.tokens == 64
 
 
-def test_frames_that_cannot_be_halved_are_named() -> None:
+def test_frames_that_cannot_be_halved_are_an_error() -> None:
     with pytest.raises(UserError, match="60x64 cannot be halved 4 times"):
         AttentiveVQ.Config().build(frame_shape=FrameShape(60, 64))
 
@@ -76,12 +76,20 @@ def test_each_loss_is_what_its_name_says() -> None:
     codes = tokenizer.encode(frames)
     losses = tokenizer.losses(frames, codes, torch.ones(1, 2, dtype=torch.bool))
     gap = (codes.encoded - tokenizer.codebook.weight[codes.index]).flatten(2).square().mean(-1)
-    drawn = tokenizer._decode(codes.vector)
-    error = (2 * frames - 1 - drawn).flatten(2).abs().mean(-1)
+    decoded = tokenizer._decode(codes.vector)
+    error = (2 * frames - 1 - decoded).flatten(2).abs().mean(-1)
     torch.testing.assert_close(losses.terms["codebook"], gap)
     torch.testing.assert_close(losses.terms["commitment"], gap)
     torch.testing.assert_close(losses.terms["reconstruction"], error)
     assert losses.terms.keys() == {"codebook", "commitment", "reconstruction"}
+    assert losses.weights({}) == {"codebook": 1.0, "commitment": 1.0, "reconstruction": 1.0}
+
+
+def test_default_weights_are_part_of_the_configuration() -> None:
+    tokenizer = small(commitment_scale=0.25, reconstruction_scale=100.0)
+    frames, mask = torch.rand(1, 2, 3, 16, 16), torch.ones(1, 2, dtype=torch.bool)
+    losses = tokenizer.losses(frames, tokenizer.encode(frames), mask)
+    assert losses.weights({}) == {"codebook": 1.0, "commitment": 0.25, "reconstruction": 100.0}
 
 
 def test_errors_may_be_squared() -> None:
@@ -92,7 +100,7 @@ def test_errors_may_be_squared() -> None:
     torch.testing.assert_close(losses.terms["reconstruction"], error)
 
 
-def test_codes_that_nobody_uses_are_placed_on_the_data_if_asked_for() -> None:
+def test_unused_codes_are_moved_onto_the_data_on_request() -> None:
     frames, mask = torch.rand(1, 4, 3, 16, 16), torch.tensor([[True, True, False, False]])
     for share in (0.0, 0.01):
         tokenizer = small(revive_below=share)
@@ -106,12 +114,12 @@ def test_codes_that_nobody_uses_are_placed_on_the_data_if_asked_for() -> None:
         assert (placed.unsqueeze(1) == data).all(dim=-1).any(dim=-1).all()
 
 
-def test_without_weights_it_says_what_is_left_out(weights_file: Path) -> None:
+def test_a_remark_says_that_the_perceptual_loss_is_left_out(weights_file: Path) -> None:
     assert "IRIS's perceptual loss is left out" in small().remark
     assert small(perceptual_weights=str(weights_file)).remark == ""
 
 
-def test_codes_move_by_the_codebook_loss_alone_and_vectors_by_the_others() -> None:
+def test_only_the_codebook_loss_moves_codes_and_the_others_move_vectors() -> None:
     tokenizer, frames = small(), torch.rand(1, 2, 3, 16, 16)
     losses = tokenizer.losses(frames, tokenizer.encode(frames), torch.ones(1, 2, dtype=torch.bool))
     learnt = {}
@@ -126,14 +134,14 @@ def test_codes_move_by_the_codebook_loss_alone_and_vectors_by_the_others() -> No
     }
 
 
-def test_each_site_gets_its_nearest_code() -> None:
+def test_each_cell_gets_its_nearest_code() -> None:
     tokenizer = small()
     codes = tokenizer.encode(torch.rand(5, 3, 16, 16))
     distance = torch.cdist(codes.encoded, tokenizer.codebook.weight)
     assert torch.equal(codes.index, distance.argmin(-1))
 
 
-def test_the_perceptual_network_is_frozen_and_of_the_known_size(weights_file: Path) -> None:
+def test_the_perceptual_network_is_frozen_and_has_the_known_size(weights_file: Path) -> None:
     network = load_perceptual(str(weights_file))
     assert count(network.features) == 14_714_688
     assert count(network.heads) == 1_472
@@ -141,29 +149,31 @@ def test_the_perceptual_network_is_frozen_and_of_the_known_size(weights_file: Pa
     assert not any(parameter.requires_grad for parameter in network.parameters())
 
 
-def test_equal_frames_look_alike_and_others_do_not(weights_file: Path) -> None:
+def test_the_perceptual_distance_is_zero_for_equal_frames_only(weights_file: Path) -> None:
     network, frames = load_perceptual(str(weights_file)), torch.rand(2, 3, 16, 16) * 2 - 1
     assert torch.equal(network(frames, frames.clone()), torch.zeros(2))
-    drawn = (frames * 0.5).requires_grad_()
-    distance = network(frames, drawn)
+    decoded = (frames * 0.5).requires_grad_()
+    distance = network(frames, decoded)
     assert (distance > 0).all()
     distance.sum().backward()
-    assert drawn.grad is not None
-    assert drawn.grad.isfinite().all()
-    assert (drawn.grad.abs().amax(dim=(1, 2, 3)) > 0).all()
+    assert decoded.grad is not None
+    assert decoded.grad.isfinite().all()
+    assert (decoded.grad.abs().amax(dim=(1, 2, 3)) > 0).all()
 
 
-def test_a_black_stage_gives_no_infinite_gradient(weights_file: Path) -> None:
+def test_a_stage_of_zeros_gives_no_infinite_gradient(weights_file: Path) -> None:
     network = load_perceptual(str(weights_file))
     silent = {name: torch.zeros_like(value) for name, value in network.state_dict().items()}
     network.load_state_dict(silent)
-    drawn = torch.rand(1, 3, 16, 16).requires_grad_()
-    network(torch.rand(1, 3, 16, 16), drawn).sum().backward()
-    assert drawn.grad is not None
-    assert torch.equal(drawn.grad, torch.zeros_like(drawn.grad))
+    decoded = torch.rand(1, 3, 16, 16).requires_grad_()
+    network(torch.rand(1, 3, 16, 16), decoded).sum().backward()
+    assert decoded.grad is not None
+    assert torch.equal(decoded.grad, torch.zeros_like(decoded.grad))
 
 
-def test_weights_add_a_term_but_no_parameter_and_no_draw(weights_file: Path) -> None:
+def test_perceptual_weights_add_a_term_but_no_parameter_and_use_no_random_number(
+    weights_file: Path,
+) -> None:
     tokenizer = small(perceptual_weights=str(weights_file))
     plain = count(tokenizer), set(tokenizer.state_dict())
     frames, mask = torch.rand(1, 2, 3, 16, 16), torch.ones(1, 2, dtype=torch.bool)
@@ -176,7 +186,7 @@ def test_weights_add_a_term_but_no_parameter_and_no_draw(weights_file: Path) -> 
     assert (count(tokenizer), set(tokenizer.state_dict())) == plain
 
 
-def test_a_torch_state_dict_serves_as_well(
+def test_weights_may_come_from_a_torch_state_dict(
     weights: dict[str, Tensor], weights_file: Path, tmp_path: Path
 ) -> None:
     torch.save(weights, tmp_path / "lpips.pth")
@@ -185,7 +195,7 @@ def test_a_torch_state_dict_serves_as_well(
         assert torch.equal(value, right.state_dict()[name])
 
 
-def test_files_that_will_not_do_are_named(weights: dict[str, Tensor], tmp_path: Path) -> None:
+def test_unusable_weight_files_are_an_error(weights: dict[str, Tensor], tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"nowhere\.pth.* cannot be read"):
         load_perceptual(str(tmp_path / "nowhere.pth"))
     kept = {name: value for name, value in weights.items() if name != "lin3.model.1.weight"}

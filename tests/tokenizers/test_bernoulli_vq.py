@@ -1,4 +1,4 @@
-"""The tokenizer of Smaller World Models: its size, its losses, and codes that stay in use."""
+"""The tokenizer of Smaller World Models: its size, its losses and its code usage."""
 
 import copy
 import dataclasses
@@ -31,7 +31,7 @@ def small(channels: int = 1, **choices: Any) -> BernoulliVQ:
 
 
 def squares(number: int = 12) -> Tensor:
-    """Grey frames with a bright square, each time in another place of a site's patch."""
+    """Grey frames with a bright square, each at a different offset from the grid."""
     frames = torch.full((number, 1, 1, 16, 16), 0.2)
     for row in range(number):
         left, top = row % 4 * 3 + 1, row // 4 * 3 + 1
@@ -46,7 +46,9 @@ def every(frames: Tensor) -> Tensor:
 @pytest.mark.parametrize(
     ("channels", "encoder", "decoder"), [(1, 2_010_624, 2_074_593), (4, 2_012_160, 2_076_132)]
 )
-def test_it_is_as_large_as_published(channels: int, encoder: int, decoder: int) -> None:
+def test_it_has_the_published_number_of_parameters(
+    channels: int, encoder: int, decoder: int
+) -> None:
     tokenizer = BernoulliVQ.Config().build(frame_shape=FrameShape(96, 96, channels))
     assert (count(tokenizer.encoder), count(tokenizer.decoder)) == (encoder, decoder)
     assert tokenizer.codebook.vectors.numel() == 4_096
@@ -54,7 +56,7 @@ def test_it_is_as_large_as_published(channels: int, encoder: int, decoder: int) 
     assert (tokenizer.grid, tokenizer.tokens, tokenizer.vocabulary) == ((6, 6), 36, 128)
 
 
-def test_stacked_frames_of_any_fitting_size_come_back() -> None:
+def test_stacked_frames_of_any_fitting_size_are_reconstructed() -> None:
     tokenizer = SMALL.build(frame_shape=FrameShape(16, 24, 4))
     frames = torch.rand(2, 3, 4, 16, 24)
     codes = tokenizer.encode(frames)
@@ -62,7 +64,7 @@ def test_stacked_frames_of_any_fitting_size_come_back() -> None:
     assert tokenizer.decode(codes).shape == frames.shape
 
 
-def test_frames_that_do_not_fit_are_named() -> None:
+def test_frames_that_do_not_fit_are_an_error() -> None:
     with pytest.raises(UserError, match="84x84 cannot be halved 4 times"):
         BernoulliVQ.Config().build(frame_shape=FrameShape(84, 84, 1))
 
@@ -79,6 +81,7 @@ def test_each_loss_is_what_its_name_says() -> None:
     gap = codes.encoded - tokenizer.codebook.vectors[codes.index]
     torch.testing.assert_close(losses.terms["commitment"], gap.flatten(2).square().mean(-1))
     assert losses.terms.keys() == {"reconstruction", "commitment"}
+    assert losses.weights({}) == {"reconstruction": 1.0, "commitment": 0.25}
 
 
 def test_both_losses_reach_the_encoder() -> None:
@@ -90,7 +93,7 @@ def test_both_losses_reach_the_encoder() -> None:
         assert moved.abs().sum() > 0, name
 
 
-def test_losses_computed_twice_move_nothing_but_the_statistics_of_norms() -> None:
+def test_computing_losses_changes_only_the_statistics_of_norms() -> None:
     tokenizer, frames = small().train(), squares()
     before = copy.deepcopy(tokenizer.state_dict())
     first, second = (
@@ -104,7 +107,7 @@ def test_losses_computed_twice_move_nothing_but_the_statistics_of_norms() -> Non
 
 
 @pytest.mark.parametrize("field", ["wide", "patch"])
-def test_it_learns_squares_with_more_than_a_code(field: Field) -> None:
+def test_it_learns_squares_with_several_codes(field: Field) -> None:
     encoder = dataclasses.replace(SMALL.encoder, field=field)
     tokenizer, frames = small(encoder=encoder).train(), squares()
     optimizer = torch.optim.Adam(tokenizer.parameters(), lr=3e-3)
@@ -117,10 +120,10 @@ def test_it_learns_squares_with_more_than_a_code(field: Field) -> None:
 def learn(
     tokenizer: BernoulliVQ, optimizer: torch.optim.Optimizer, frames: Tensor
 ) -> dict[str, float]:
-    """One update; the reconstruction's loss and the number of codes in use."""
+    """One update; returns the reconstruction loss and the number of codes in use."""
     losses = tokenizer.losses(frames, tokenizer.encode(frames), every(frames))
     optimizer.zero_grad()
-    losses.total({"reconstruction": 1.0, "commitment": 0.25}).backward()
+    losses.total({}).backward()
     optimizer.step()
     for follow in losses.after:
         follow()

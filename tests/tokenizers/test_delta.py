@@ -1,4 +1,4 @@
-"""Δ-IRIS's tokenizer: its size, its context, and codes of what changes."""
+"""Δ-IRIS's tokenizer: its size, its context, and codes of changes."""
 
 import dataclasses
 from typing import Any
@@ -44,7 +44,7 @@ def small(size: int = 16, actions: ActionSpace = ACTIONS, **choices: Any) -> Del
     ],
     ids=["crafter", "atari"],
 )
-def test_it_is_as_large_as_published(
+def test_it_has_the_published_number_of_parameters(
     config: Delta.Config, actions: int, parts: tuple[int, ...], total: int
 ) -> None:
     space = ActionSpace(actions)
@@ -66,7 +66,7 @@ def test_actions_may_be_vectors() -> None:
 
 
 @pytest.mark.parametrize(("size", "patch"), [(16, (1, 1)), (32, (2, 2)), (48, (3, 3))])
-def test_patches_follow_from_the_size_of_frames(size: int, patch: tuple[int, int]) -> None:
+def test_the_patch_size_follows_from_the_frame_size(size: int, patch: tuple[int, int]) -> None:
     delta = small(size)
     assert delta.patch == patch
     maps = torch.randn(2, 8, size // 8, size // 8)
@@ -84,12 +84,12 @@ def test_patches_follow_from_the_size_of_frames(size: int, patch: tuple[int, int
         (16, {"past": FrameEncoder.Config(multipliers=(1,), halvings=(True,))}, "past.halvings"),
     ],
 )
-def test_sizes_that_do_not_fit_are_named(size: int, choices: dict[str, Any], words: str) -> None:
+def test_sizes_that_do_not_fit_are_an_error(size: int, choices: dict[str, Any], words: str) -> None:
     with pytest.raises(UserError, match=words):
         small(size, **choices)
 
 
-def test_without_a_past_frame_there_are_no_codes() -> None:
+def test_a_missing_past_frame_is_an_error() -> None:
     delta = small()
     with pytest.raises(UserError, match="needs a past frame"):
         delta.encode(torch.rand(1, 3, 16, 16))
@@ -102,7 +102,7 @@ def test_codes_and_frames_depend_on_the_past_frame_and_the_action() -> None:
     frames, past = torch.rand(1, 3, 16, 16), torch.rand(2, 1, 3, 16, 16)
     actions = ACTIONS.encode(torch.tensor([[0], [1]]))
     with torch.no_grad():
-        # Actions are faint at first, so that a test in single precision would say little.
+        # Action weights start small: the test needs double precision to see their effect.
         delta.encoder_action.weight.mul_(50)
         delta.decoder_action.weight.mul_(50)
     contexts = [Context(past[0], actions[0]), Context(past[1], actions[0])]
@@ -120,9 +120,9 @@ def test_the_quantiser_keeps_full_precision_under_autocast() -> None:
     context = Context(torch.rand(2, 3, 16, 16), torch.eye(4)[:2])
     with torch.autocast("cpu", dtype=torch.float16):
         codes = delta.encode(torch.rand(2, 3, 16, 16), context)
-        drawn = delta.decode(codes, context)
+        decoded = delta.decode(codes, context)
     assert {codes.encoded.dtype, codes.logits.dtype, codes.vector.dtype} == {torch.float32}
-    assert drawn.dtype == torch.float32
+    assert decoded.dtype == torch.float32
     torch.testing.assert_close(codes.encoded.norm(dim=-1), torch.ones(2, 4))
 
 
@@ -152,8 +152,8 @@ def moving_square(batch: int) -> tuple[Tensor, Context]:
     return frames, Context(past, torch.eye(4)[torch.zeros(batch, 1, dtype=torch.long)])
 
 
-def test_it_learns_to_draw_where_a_square_went() -> None:
-    # Quick to follow and to revive, since the paper's pace takes thousands of updates.
+def test_it_learns_to_decode_where_a_square_went() -> None:
+    # Fast averages and revival: the paper's rates need thousands of updates.
     quick: dict[str, Any] = {"decay": 0.9, "usage_decay": 0.9, "revivals": None}
     delta = small(codebook=UnitCodebook.Config(codes=64, width=8, **quick))
     optimiser = torch.optim.Adam(delta.parameters(), lr=6e-3)
@@ -170,9 +170,9 @@ def test_it_learns_to_draw_where_a_square_went() -> None:
     frames, context = moving_square(64)
     with torch.no_grad():
         codes = delta.encode(frames, context)
-        told = (delta.decode(codes, context) - frames).square().mean()
+        informed = (delta.decode(codes, context) - frames).square().mean()
         misled = dataclasses.replace(codes, vector=codes.vector.roll(1, 0))
-        untold = (delta.decode(misled, context) - frames).square().mean()
+        uninformed = (delta.decode(misled, context) - frames).square().mean()
     standing = (context.frame - frames).square().mean()
-    assert told < 0.25 * standing
-    assert told < 0.25 * untold
+    assert informed < 0.25 * standing
+    assert informed < 0.25 * uninformed

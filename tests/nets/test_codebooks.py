@@ -1,8 +1,8 @@
-"""The codebook: nearest neighbours, moving averages, revival."""
+"""The codebook: distances, moving averages, revival; and statistics of code usage."""
 
 import torch
 
-from tokenworlds.nets.codebooks import Codebook
+from tokenworlds.nets.codebooks import Codebook, code_histogram, usage_metrics
 
 
 def seeded(**choices: float) -> Codebook:
@@ -30,7 +30,7 @@ def test_one_update_is_the_moving_average_of_counts_and_sums() -> None:
     assign(codebook, torch.tensor([[2.0, 0.0], [0.0, 2.0]]))
     # code 0: count 0.9 + 0.1 * 2, sum 0.9 * 0 + 0.1 * (2, 2)
     torch.testing.assert_close(codebook.vectors[0], torch.tensor([0.2, 0.2]) / 1.1)
-    # no data: count and sum shrink alike, the vector stays
+    # no data: count and sum shrink by the same factor, the vector stays
     torch.testing.assert_close(codebook.vectors[3], torch.tensor([10.0, 10.0]))
 
 
@@ -64,11 +64,26 @@ def test_dead_codes_are_revived_only_on_request() -> None:
     torch.testing.assert_close(nearest, torch.zeros(2), atol=1e-2, rtol=0)
 
 
-def test_first_codes_are_spread_over_rare_data_too() -> None:
-    """One vector in a hundred is unlike the rest; evenly drawn codes would mostly miss it."""
+def test_initial_codes_cover_rare_data_too() -> None:
+    """Three vectors in a hundred differ from the rest; uniform sampling would mostly miss them."""
     torch.manual_seed(0)
     codebook = Codebook.Config(codes=4, width=2).build()
     data = torch.zeros(300, 2)
     data[:3], data[3:6], data[6:9] = 5.0, -5.0, torch.tensor([5.0, -5.0])
     codebook.update(data.unsqueeze(1), torch.zeros(300, 1, dtype=torch.long))
     torch.testing.assert_close(codebook.distance(data).amin(dim=-1), torch.zeros(300))
+
+
+def test_codes_are_counted_where_the_mask_is_set() -> None:
+    generator = torch.Generator().manual_seed(0)
+    index = torch.randint(5, (3, 4, 6), generator=generator)
+    mask = torch.rand(3, 4, generator=generator) < 0.5
+    expected = torch.bincount(index[mask].flatten(), minlength=7).float()
+    assert torch.equal(code_histogram(index, mask, 7), expected)
+    assert code_histogram(index, torch.zeros_like(mask), 7).tolist() == [0.0] * 7
+
+
+def test_usage_is_a_share_of_codes_and_a_perplexity() -> None:
+    found = usage_metrics(torch.tensor([2.0, 2.0, 0.0, 0.0]))
+    assert found["code_usage"].item() == 0.5
+    assert abs(found["code_perplexity"].item() - 2.0) < 1e-6

@@ -1,4 +1,4 @@
-"""The codebook of unit vectors: its average, its shares of use, and when codes are revived."""
+"""The codebook of unit vectors: moving averages, usage and revival."""
 
 import math
 from typing import Any
@@ -31,7 +31,7 @@ def unit(*values: float) -> Tensor:
 
 
 def overused(codes: int, **choices: Any) -> UnitCodebook:
-    """A codebook of which only code 0 has been in use of late."""
+    """A codebook whose running usage is all on code 0."""
     book = codebook(codes, 8, **choices)
     book.vectors.copy_(torch.nn.functional.normalize(book.vectors, dim=-1))
     book.usage.copy_(torch.eye(codes)[0])
@@ -43,13 +43,13 @@ def data(number: int) -> Tensor:
 
 
 def moved(book: UnitCodebook, points: Tensor) -> list[int]:
-    """Which codes a vector of the batch was put on."""
+    """The codes that were moved onto a vector of the batch."""
     book.update(points.unsqueeze(1), torch.zeros(len(points), 1, dtype=torch.long))
     same = (book.vectors[:, None] == points).all(-1).any(-1)
     return same.nonzero().flatten().tolist()
 
 
-def test_codes_begin_short_and_evenly_used() -> None:
+def test_initial_codes_are_short_and_evenly_used() -> None:
     book = codebook(64, 8)
     assert book.vectors.abs().max() <= 1 / 64
     torch.testing.assert_close(book.usage, torch.full((64,), 1 / 64))
@@ -76,7 +76,7 @@ def test_codes_without_vectors_keep_their_direction_and_all_get_length_one() -> 
     assert (book.vectors[3] - before[3]).abs().max() > 0.01
 
 
-def test_no_vectors_change_nothing() -> None:
+def test_an_empty_batch_changes_nothing() -> None:
     book = codebook()
     before = {name: value.clone() for name, value in book.state_dict().items()}
     book.update(torch.zeros(0, 4, 2), torch.zeros(0, 4, dtype=torch.long))
@@ -84,7 +84,7 @@ def test_no_vectors_change_nothing() -> None:
         assert torch.equal(value, before[name])
 
 
-def test_what_an_update_needs_is_saved() -> None:
+def test_all_state_of_an_update_is_saved() -> None:
     assert set(codebook().state_dict()) == {"vectors", "usage", "updates"}
 
 
@@ -94,16 +94,16 @@ def test_what_an_update_needs_is_saved() -> None:
         # One code of 16 in use: an entropy of 0 bits is a collapse, whatever the cap.
         (1, 1000, 0, True),
         (1, 1000, 400, True),
-        # Three codes in use: 1.6 bits, wanting (below 2) but no collapse.
+        # Three codes in use: 1.6 bits, narrow (below 2) but no collapse.
         (3, 0, 0, False),
         (3, 399, 400, True),
         (3, 400, 400, False),
         (3, 10**6, None, True),
-        # Eight codes in use: 3 bits are ample.
+        # Eight codes in use: 3 bits are enough.
         (8, 0, None, False),
     ],
 )
-def test_codes_are_revived_when_use_is_narrow_and_it_is_early_or_a_collapse(
+def test_codes_are_revived_when_usage_is_narrow_and_early_or_collapsed(
     shares: int, updates: int, revivals: int | None, revived: bool
 ) -> None:
     book = overused(16, revivals=revivals)
@@ -123,7 +123,7 @@ def test_codes_are_revived_when_use_is_narrow_and_it_is_early_or_a_collapse(
 def test_only_codes_below_a_tenth_of_an_even_share_are_expired() -> None:
     book = overused(16)
     threshold = 1 / 160
-    # The shares shrink by 0.98 before they are judged.
+    # The shares shrink by 0.98 before the comparison.
     book.usage[1], book.usage[2] = threshold / 0.98 * 1.01, threshold / 0.98 * 0.99
     assert moved(book, data(32)) == [2, *range(3, 16)]
     torch.testing.assert_close(book.usage[2:], torch.full((14,), 1 / 16))
@@ -137,7 +137,7 @@ def test_no_vector_is_given_to_two_codes() -> None:
     assert len(torch.unique(book.vectors[places], dim=0)) == 15
 
 
-def test_no_more_codes_are_revived_than_there_are_vectors_and_chance_chooses_them() -> None:
+def test_at_most_one_code_per_vector_is_revived_at_random() -> None:
     chosen = set()
     for seed in range(8):
         book, points = overused(16), data(3)
