@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from tokenworlds.behaviours.latent_actor_critic import LatentActorCritic
 from tokenworlds.core.types import ActionSpace, Outcome, Segment, View
-from tokenworlds.nets.distributions import TwoHot
+from tokenworlds.nets.distributions import Bins, TwoHot
 
 HORIZON = 5
 
@@ -74,12 +74,13 @@ def learn(agent: LatentActorCritic, updates: int, entropy: float = 1e-3) -> None
             follow()
 
 
-def test_learns_the_best_policy_and_its_values() -> None:
-    agent = behaviour()
+@pytest.mark.parametrize("bins", ["symlog", "symexp"])
+def test_learns_the_best_policy_and_its_values(bins: Bins) -> None:
+    agent = behaviour(bins=bins)
     learn(agent, 300)
     features = torch.eye(5)
     assert agent.policy(features).mode.tolist() == [1] * 5
-    values = TwoHot(agent.critic(features)).mean
+    values = TwoHot(agent.critic(features), bins).mean
     expected = torch.tensor([0.9 ** (4 - room) for room in range(5)])
     torch.testing.assert_close(values, expected, atol=0.05, rtol=0)
 

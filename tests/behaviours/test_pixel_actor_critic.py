@@ -81,9 +81,10 @@ def test_learns_the_best_policy_and_its_values(choices: dict[str, Any]) -> None:
     assert_chain_is_solved(agent, 0.08)
 
 
-def test_learns_with_a_two_hot_value() -> None:
+@pytest.mark.parametrize("bins", ["symlog", "symexp"])
+def test_learns_with_a_two_hot_value(bins: str) -> None:
     """The loss over many bins has large gradients, so it gets a small weight."""
-    agent = behaviour(value="two-hot", recurrent=64)
+    agent = behaviour(value="two-hot", bins=bins, recurrent=64)
     learn(agent, Chain(), random_rooms, critic=0.1)
     assert_chain_is_solved(agent, 0.1)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from tokenworlds.core.families import find_member
+from tokenworlds.core.config import find_member
 from tokenworlds.heads.reward import MapSignReward, MLPReward, ReadoutReward, SignReward
 from tokenworlds.nets.distributions import Bins
 

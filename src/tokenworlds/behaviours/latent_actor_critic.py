@@ -16,7 +16,7 @@ from tokenworlds.core.features import Feature, stack
 from tokenworlds.core.protocols import World
 from tokenworlds.core.types import ActionSpace, Carry, FrameShape, Losses, Segment, View
 from tokenworlds.nets.blocks import Perceptron, Style, shrink_output
-from tokenworlds.nets.distributions import TwoHot
+from tokenworlds.nets.distributions import Bins, TwoHot
 from tokenworlds.nets.policies import Policy, choose, policy_of, policy_width
 from tokenworlds.nets.returns import (
     ReturnRange,
@@ -39,6 +39,7 @@ class LatentActorCritic(nn.Module, Component):
         critic: tuple[int, ...] = (512, 512)
         style: Style = "silu"
         unimix: float = 0.0
+        bins: Bins = "symlog"
         slow_decay: float = 0.98
         range_decay: float = 0.99
 
@@ -97,14 +98,14 @@ class LatentActorCritic(nn.Module, Component):
     def losses_of(self, dream: Trajectory) -> Losses:
         """`actor`, `entropy` (negative), `critic` and `slow_critic`, weighted by survival."""
         feature = dream.observed
-        values, policy = TwoHot(self.critic(feature)), self.policy(feature[:-1])
+        values, policy = TwoHot(self.critic(feature), self.config.bins), self.policy(feature[:-1])
         value = values.mean.detach()
         discount, lambda_ = self.config.discount, self.config.return_lambda
         target = lambda_return(dream.reward, dream.terminated, value[1:], discount, lambda_)
         advantage = (target - value[:-1]) / self.return_range.scale()
         with torch.no_grad():
-            slow = TwoHot(self.slow_critic(feature[:-1])).mean
-        critic = TwoHot(values.logits[:-1])
+            slow = TwoHot(self.slow_critic(feature[:-1]), self.config.bins).mean
+        critic = TwoHot(values.logits[:-1], self.config.bins)
         terms = {
             "actor": -policy.log_prob(dream.action) * advantage,
             "entropy": -policy.entropy(),

@@ -14,7 +14,7 @@ from tokenworlds.behaviours.imagination import Trajectory, imagine, rollout
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.protocols import VectorEncoder, World
 from tokenworlds.core.types import ActionSpace, FrameShape, Losses, Segment, View, to_frames
-from tokenworlds.nets.distributions import Value, ValueKind, value_of, value_width
+from tokenworlds.nets.distributions import Bins, Value, ValueKind, value_of, value_width
 from tokenworlds.nets.pixel_encoders import (
     FrameHistory,
     LSTMState,
@@ -47,6 +47,7 @@ class PixelActorCritic(nn.Module, Component):
         encoder: ConfigOf[VectorEncoder] = field(default_factory=ResidualEncoder.Config)
         recurrent: int = 512
         value: ValueKind = "two-hot"
+        bins: Bins = "symlog"
         critic_scale: float = 0.0
         target_decay: float | None = 0.995
         range_decay: float | None = None
@@ -82,7 +83,7 @@ class PixelActorCritic(nn.Module, Component):
         return policy_of(self.network.actor(hidden), self.action_space)
 
     def value(self, hidden: Float[Tensor, "*rest D"]) -> Value:
-        return value_of(self.network.critic(hidden), self.config.value)
+        return value_of(self.network.critic(hidden), self.config.value, self.config.bins)
 
     @torch.no_grad()
     def act(
@@ -146,7 +147,7 @@ class PixelActorCritic(nn.Module, Component):
         frames = past.append(rearrange(dream.observed, "t b c h w -> b t c h w"), starts)
         outputs, _ = self.target.scan(frames)
         outputs = outputs[-len(dream.observed) :]
-        return value_of(self.target.critic(outputs), self.config.value).mean
+        return value_of(self.target.critic(outputs), self.config.value, self.config.bins).mean
 
     def losses_of(
         self, dream: Trajectory, hidden: Float[Tensor, "T B D"], target_value: Float[Tensor, "T1 B"]
