@@ -50,7 +50,6 @@ class Categorical(nn.Module, Component):
         layers = (config.filters, config.strides, config.kernel, config.groups, config.style)
         self.map_shape = (config.filters[-1], *grid_of(frame_shape, config.strides))
         self.tokens, self.vocabulary = config.categoricals, config.classes
-        self.grid = None
         outputs, biased = self.tokens * self.vocabulary, config.style == "silu"
         self.encoder = ConvolutionEncoder(frame_shape.channels, *layers)
         self.posterior = nn.Linear(prod(self.map_shape), outputs)
