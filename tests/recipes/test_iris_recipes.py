@@ -87,8 +87,6 @@ def test_updates(case: tuple[str, str]) -> None:
 def test_the_numbers_of_iris() -> None:
     found = recipe("iris", ATARI)
     assert {path: at(found, path) for path in IRIS} == IRIS
-    scales = [scale for part in PARTS[:2] for scale in found.learning[part].scales.values()]
-    assert set(scales) == {1.0}
 
 
 @pytest.mark.parametrize(("env", "column"), [(ATARI, 0), (CRAFTER, 1)])

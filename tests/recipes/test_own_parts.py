@@ -81,7 +81,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_users_tokenizer_trains_at_every_size(own: str, size: str) -> None:
     recipe = override(
         load("step-vq-m", size, "catch").recipe,
-        [f"world.tokenizer={own}:Signs", "learning.world.scales={}"],
+        [f"world.tokenizer={own}:Signs"],
         load_component,
     )
     shape = FrameShape(recipe.resolution, recipe.resolution)

@@ -132,7 +132,8 @@ def override(config: Described, assignments: Sequence[str], load: Load | None = 
     """A copy with each assignment `a.b.c=value` applied, in order.
 
     A value is JSON, or else a string. In place of a component's configuration, a string names
-    another member of its family; a string with a colon is passed to `load`.
+    another member of its family; a string with a colon is passed to `load`. A mapping takes new
+    keys.
     """
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
@@ -188,6 +189,8 @@ def assign(config: Any, hint: Any, names: Sequence[str], value: Value, place: st
         return value.fit(config, hint, place)
     name, *rest = names
     children = children_of(config)
+    if isinstance(config, Mapping) and not rest:
+        children = {name: None, **children}
     if not children:
         raise UserError(f"{place} is a value ({config!r}) and has no field {name!r}")
     if name not in children:

@@ -65,6 +65,8 @@ def git_storm() -> Recipe:
         repetitions=1,
         free_bits=1.0,
         free_bits_over="batch",
+        dynamics_scale=0.5,
+        representation_scale=0.1,
         unimix=0.01,
     )
     return variant(storm(), {"paper": "GIT-STORM", "world.prior": prior})
@@ -92,5 +94,4 @@ def git_storm_vq() -> Recipe:
         kernel=5,
         codebook=Codebook.Config(codes=32, width=128, decay=0.99),
     )
-    changes = {"world.tokenizer": tokenizer, "learning.world.scales.commitment": 0.25}
-    return variant(git_storm(), changes)
+    return variant(git_storm(), {"world.tokenizer": tokenizer})

@@ -34,6 +34,8 @@ NANO: Block = {
     # codes that settle before the decoder shows it.
     "world.tokenizer.error": "squared",
     "world.tokenizer.revive_below": 0.01,
+    "world.tokenizer.reconstruction_scale": 100.0,
+    "world.tokenizer.commitment_scale": 0.25,
     "world.sequence.width": 128,
     "world.sequence.layers": 2,
     "world.sequence.heads": 4,
@@ -47,7 +49,6 @@ NANO: Block = {
     "behaviour.recurrent": 128,
     "behaviour.range_decay": 0.99,
     "learning.tokenizer.batch": 32,
-    "learning.tokenizer.scales": {"reconstruction": 100.0, "codebook": 1.0, "commitment": 0.25},
     "learning.tokenizer.optimiser.rate": 3e-3,
     "learning.tokenizer.optimiser.betas": (0.9, 0.99),
     "learning.world.batch": 16,
@@ -125,19 +126,17 @@ def iris() -> Recipe:
             "tokenizer": Learning(
                 batch=256,
                 length=1,
-                scales={"reconstruction": 1.0, "codebook": 1.0, "commitment": 1.0},
                 optimiser=ADAM,
             ),
             "world": Learning(
                 batch=64,
                 length=20,
-                scales={"tokens": 1.0, "reward": 1.0, "termination": 1.0},
                 optimiser=variant(ADAM, {"decay": 0.01}),
             ),
             "behaviour": Learning(
                 batch=64,
                 length=21,
-                scales={"actor": 1.0, "entropy": 0.001, "critic": 1.0},
+                scales={"entropy": 0.001},
                 optimiser=ADAM,
             ),
         },

@@ -67,7 +67,7 @@ def ppo() -> Recipe:
             "behaviour": Learning(
                 batch=NUM_ENVS,
                 length=LENGTH,
-                scales={"policy": 1.0, "value": 0.5, "entropy": 0.01},
+                scales={"value": 0.5, "entropy": 0.01},
                 optimiser=Optimiser.Config(
                     kind="adam", rate=2.5e-4, epsilon=1e-5, warm_up=0, clip=0.5
                 ),

@@ -131,13 +131,11 @@ def swm() -> Recipe:
             "tokenizer": Learning(
                 batch=40,
                 length=4,
-                scales={"reconstruction": 1.0, "commitment": 0.25},
                 optimiser=variant(ADAM, {"early_rate": 1e-3, "early_updates": 16_000}),
             ),
             "world": Learning(
                 batch=4,
                 length=14,
-                scales={"dynamics": 1.0, "reward": 1.0},
                 # A reward weight of 1e-6 with an epsilon of 1e-8 equals weight 1 with this epsilon.
                 optimiser=variant(
                     ADAM, {"rate": 5e-4, "rates": {"reward": 1e-3}, "epsilons": {"reward": 1e-2}}
@@ -146,7 +144,7 @@ def swm() -> Recipe:
             "behaviour": Learning(
                 batch=16,
                 length=8,
-                scales={"policy": 1.0, "value": 0.5, "entropy": 0.01},
+                scales={"value": 0.5, "entropy": 0.01},
                 optimiser=variant(ADAM, {"rate": 2.5e-4, "clip": 0.5}),
             ),
         },
@@ -191,7 +189,6 @@ def swm_continuous() -> Recipe:
     changes = {
         "world.tokenizer": GaussianTokenizer.Config(encoder=StridedEncoder.Config(), width=1),
         "world.prior": GaussianPrior.Config(shared=True),
-        "learning.tokenizer.scales": {"reconstruction": 1.0, "kl": 1.0},
     }
     return variant(swm_1frame(), changes)
 

@@ -28,14 +28,6 @@ CATEGORICAL = Categorical.Config(
     categoricals=32,
     classes=32,
 )
-SCALES = {
-    "reconstruction": 1.0,
-    "commitment": 0.25,
-    "dynamics": 1.0,
-    "representation": 0.1,
-    "reward": 1.0,
-    "termination": 1.0,
-}
 
 # DeepMind Control, with GIT-STORM's numbers: 500k steps of two frames, 16 environments.
 CONTROL: Block = {
@@ -156,7 +148,13 @@ def step_vq_m() -> Recipe:
                 codebook=Codebook.Config(codes=64, width=128, decay=0.99),
             ),
             sequence=Mamba2.Config(width=512, layers=4, heads=4, state=16, dropout=0.1),
-            prior=Factorised.Config(objective="kl", free_bits=1.0, unimix=0.01),
+            prior=Factorised.Config(
+                objective="kl",
+                free_bits=1.0,
+                dynamics_scale=1.0,
+                representation_scale=0.1,
+                unimix=0.01,
+            ),
             memory=16,
         ),
         behaviour=LatentActorCritic.Config(
@@ -166,13 +164,12 @@ def step_vq_m() -> Recipe:
             "world": Learning(
                 batch=16,
                 length=128,
-                scales=SCALES,
                 optimiser=Optimiser.Config(rate=4e-5, rates={"tokenizer": 1e-4}, clip=1000.0),
             ),
             "behaviour": Learning(
                 batch=1024,
                 length=4,
-                scales={"actor": 1.0, "entropy": 3e-4, "critic": 1.0, "slow_critic": 1.0},
+                scales={"entropy": 3e-4},
                 optimiser=Optimiser.Config(rate=4e-5, clip=100.0),
             ),
         },
@@ -198,11 +195,7 @@ def step_vq_t() -> Recipe:
 @recipe(like=step_vq_m)
 def step_vq_m_ce() -> Recipe:
     """Loss ablation: cross-entropy with the nearest tokens; no gradient into the posterior."""
-    changes = {
-        "world.prior.objective": "cross-entropy",
-        "learning.world.scales": {k: v for k, v in SCALES.items() if k != "representation"},
-    }
-    return variant(step_vq_m(), changes)
+    return variant(step_vq_m(), {"world.prior.objective": "cross-entropy"})
 
 
 @recipe(like=step_vq_m)
@@ -254,11 +247,7 @@ def step_vq_iris() -> Recipe:
 )
 def cb_m() -> Recipe:
     """Baseline: the flattened map as 32 categoricals of 32 classes; Mamba-2."""
-    changes = {
-        "world.tokenizer": CATEGORICAL,
-        "learning.world.scales": {k: v for k, v in SCALES.items() if k != "commitment"},
-    }
-    return variant(step_vq_m(), changes)
+    return variant(step_vq_m(), {"world.tokenizer": CATEGORICAL})
 
 
 @recipe(

@@ -124,7 +124,13 @@ def storm() -> Recipe:
             sequence=PostNormTransformer.Config(
                 width=512, layers=2, heads=8, feedforward=1024, positions=64, dropout=0.1
             ),
-            prior=Factorised.Config(free_bits=1.0, free_bits_over="batch", unimix=0.01),
+            prior=Factorised.Config(
+                free_bits=1.0,
+                free_bits_over="batch",
+                dynamics_scale=0.5,
+                representation_scale=0.1,
+                unimix=0.01,
+            ),
             mixer=Concatenation.Config(),
             reward=MLPReward.Config(hidden=(512, 512), bin_count=255, style="relu"),
             termination=MLPTermination.Config(hidden=(512, 512), style="relu"),
@@ -144,13 +150,6 @@ def storm() -> Recipe:
             "world": Learning(
                 batch=16,
                 length=64,
-                scales={
-                    "reconstruction": 1.0,
-                    "dynamics": 0.5,
-                    "representation": 0.1,
-                    "reward": 1.0,
-                    "termination": 1.0,
-                },
                 optimiser=Optimiser.Config(
                     kind="adam", rate=1e-4, epsilon=1e-8, warm_up=0, clip=1000.0
                 ),
@@ -158,7 +157,7 @@ def storm() -> Recipe:
             "behaviour": Learning(
                 batch=1024,
                 length=9,
-                scales={"actor": 1.0, "entropy": 3e-4, "critic": 1.0, "slow_critic": 1.0},
+                scales={"entropy": 3e-4},
                 optimiser=Optimiser.Config(
                     kind="adam", rate=3e-5, epsilon=1e-5, warm_up=0, clip=100.0
                 ),

@@ -18,7 +18,7 @@ class Learning:
 
     batch: int
     length: int
-    scales: Mapping[str, float]
+    scales: Mapping[str, float] = field(default_factory=dict)
     optimiser: Optimiser.Config
 
 
