@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from tokenworlds.terminal import formatting
 from tokenworlds.terminal.screen import (
     Heading,
     LiveScreen,
     PlainScreen,
     SteadyLive,
+    format_duration,
+    format_rate,
+    format_value,
     open_screen,
+    sparkline,
 )
 
 HEADING = Heading("step-vq-m", "nano", "toy:catch", 7, 5000, Path("runs/somewhere"), 1.0)
@@ -152,7 +155,7 @@ def test_without_a_terminal_lines_are_plain_even_with_force_color(
     ],
 )
 def test_values_are_short(number: float, text: str) -> None:
-    assert formatting.value(number) == text
+    assert format_value(number) == text
 
 
 @pytest.mark.parametrize(
@@ -160,7 +163,7 @@ def test_values_are_short(number: float, text: str) -> None:
     [(0.0312, "0.0312"), (4.126, "4.13"), (6369.0, "6.37k"), (2.5e6, "2.5M")],
 )
 def test_rates_are_short(per_second: float, text: str) -> None:
-    assert formatting.rate(per_second) == text
+    assert format_rate(per_second) == text
 
 
 @pytest.mark.parametrize(
@@ -168,13 +171,13 @@ def test_rates_are_short(per_second: float, text: str) -> None:
     [(-3.0, "0:00"), (59.6, "1:00"), (252.0, "4:12"), (3852.0, "1:04:12"), (2e5, "2 d 7 h")],
 )
 def test_durations_are_readable(seconds: float, text: str) -> None:
-    assert formatting.duration(seconds) == text
+    assert format_duration(seconds) == text
 
 
 def test_sparklines_show_the_whole_curve() -> None:
-    assert formatting.sparkline([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], 20) == "▁▂▃▄▅▆▇█"
-    assert formatting.sparkline([0.0] * 4 + [1.0] * 4, 2) == "▁█"
-    assert formatting.sparkline([3.0, 3.0, 3.0], 3) == "▁▁▁"
-    assert formatting.sparkline([], 5) == ""
-    assert formatting.sparkline([1.0, float("nan"), float("inf"), 2.0], 4) == "▁█"
-    assert len(formatting.sparkline([float(n) for n in range(1000)], 33)) == 33
+    assert sparkline([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], 20) == "▁▂▃▄▅▆▇█"
+    assert sparkline([0.0] * 4 + [1.0] * 4, 2) == "▁█"
+    assert sparkline([3.0, 3.0, 3.0], 3) == "▁▁▁"
+    assert sparkline([], 5) == ""
+    assert sparkline([1.0, float("nan"), float("inf"), 2.0], 4) == "▁█"
+    assert len(sparkline([float(n) for n in range(1000)], 33)) == 33

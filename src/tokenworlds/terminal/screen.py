@@ -7,6 +7,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -18,10 +19,11 @@ from rich.text import Text
 
 from tokenworlds.core.protocols import Screen
 from tokenworlds.runs.spec import RunSpec
-from tokenworlds.terminal import formatting
 from tokenworlds.training.throughput import EPISODES
 
 STOPPING = "stopping after this phase; press Ctrl-C again to exit at once"
+BARS = "▁▂▃▄▅▆▇█"
+UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 NOTES = 2
 NARROW = 72
 ROOMY = 20
@@ -78,7 +80,7 @@ def open_screen(heading: Heading) -> Iterator[StoppableScreen]:
 
 def encodes_bars(encoding: str) -> bool:
     try:
-        formatting.BARS.encode(encoding)
+        BARS.encode(encoding)
     except (UnicodeEncodeError, LookupError):
         return False
     return True
@@ -101,11 +103,11 @@ class PlainScreen:
     ) -> None:
         """Keep the rates for the next event."""
         speeds = [
-            f"{name.removesuffix('_updates').replace('_', ' ')} {formatting.rate(rate)}/s"
+            f"{name.removesuffix('_updates').replace('_', ' ')} {format_rate(rate)}/s"
             for name, rate in rates.items()
             if name != EPISODES
         ]
-        left = [] if seconds_left is None else [f"{formatting.duration(seconds_left)} left"]
+        left = [] if seconds_left is None else [f"{format_duration(seconds_left)} left"]
         self.speed = "".join(f"  {part}" for part in (", ".join(speeds), *left) if part)
 
     def note(self, text: str) -> None:
@@ -129,12 +131,12 @@ def event_parts(event: Mapping[str, Any]) -> list[str]:
     found = []
     if "evaluation/return" in event:
         episodes = int(event["evaluation/episodes"])
-        mean = formatting.value(event["evaluation/return"])
+        mean = format_value(event["evaluation/return"])
         found.append(f"evaluation {mean} over {episodes} episodes")
     if "collect/return" in event:
-        found.append(f"return {formatting.value(event['collect/return'])}")
+        found.append(f"return {format_value(event['collect/return'])}")
     totals = {name: number for name, number in event.items() if name.endswith("/loss/total")}
-    losses = [f"{name.partition('/')[0]} {formatting.value(v)}" for name, v in totals.items()]
+    losses = [f"{name.partition('/')[0]} {format_value(v)}" for name, v in totals.items()]
     return [*found, *([f"loss: {', '.join(losses)}"] if losses else [])]
 
 
@@ -212,7 +214,7 @@ class LiveScreen:
     def _title(self) -> RenderableType:
         top = self.heading
         run = Text.assemble((top.recipe, "bold cyan"), f" {top.size} on ", (top.env, "bold"))
-        clock = formatting.duration(time.monotonic() - self._began)
+        clock = format_duration(time.monotonic() - self._began)
         return two_ends(run.append(f", seed {top.seed}"), Text(clock, style="dim"))
 
     def _progress(self, width: int) -> RenderableType:
@@ -230,12 +232,12 @@ class LiveScreen:
         if self._left is None:
             return "warming up"
         since, seconds = self._left
-        return f"{formatting.duration(seconds - (time.monotonic() - since))} left"
+        return f"{format_duration(seconds - (time.monotonic() - since))} left"
 
     def _returns(self, values: Mapping[str, list[float]], width: int) -> RenderableType:
         curves = {name: values.get(key, []) for name, key in RETURNS.items()}
         best = self.heading.best
-        beside = "" if best is None else f"best {formatting.value(best)}"
+        beside = "" if best is None else f"best {format_value(best)}"
         return curve_table("return", beside, curves, width)
 
     def _losses(self, values: Mapping[str, list[float]], width: int, height: int) -> RenderableType:
@@ -256,11 +258,11 @@ class LiveScreen:
 
     def _update_rate(self, learner: str) -> str:
         rate = self._rates.get(f"{learner}_updates")
-        return "" if rate is None else f"{formatting.rate(rate)}/s"
+        return "" if rate is None else f"{format_rate(rate)}/s"
 
     def _speeds(self) -> str:
         rates = self._rates
-        found = [text.format(formatting.rate(rates[k])) for k, text in SPEEDS.items() if k in rates]
+        found = [text.format(format_rate(rates[k])) for k, text in SPEEDS.items() if k in rates]
         return ", ".join(found)
 
     def _footer(self) -> RenderableType:
@@ -291,8 +293,8 @@ def curve_table(
     table.add_row(Text(title, style="bold"), Text(beside, style="dim"), "")
     room = max(width - NAME - NUMBER - 3 * GAP, 0)
     for name, values in curves.items():
-        latest = formatting.value(values[-1]) if values else "-"
-        table.add_row(Text(name, style="dim"), latest, formatting.sparkline(values, room))
+        latest = format_value(values[-1]) if values else "-"
+        table.add_row(Text(name, style="dim"), latest, sparkline(values, room))
     return table
 
 
@@ -309,3 +311,44 @@ def two_ends(left: Text, right: Text) -> Table:
     table.add_column(no_wrap=True, justify="right")
     table.add_row(left, right)
     return table
+
+
+def format_value(number: float) -> str:
+    """About four significant digits, with an exponent only for very large or small numbers."""
+    size = abs(number)
+    if size >= 1e6 or 0 < size < 1e-4:
+        return f"{number:.2e}"
+    digits = 0 if size >= 1e4 else 1 if size >= 1000 else 2 if size >= 10 else 3
+    return f"{number:.{digits}f}" if size >= 0.1 or not size else f"{number:.4f}"
+
+
+def format_rate(per_second: float) -> str:
+    """Three significant digits with a unit prefix: 6.37k."""
+    for size, unit in UNITS:
+        if per_second >= size:
+            return f"{per_second / size:.3g}{unit}"
+    return f"{per_second:.3g}"
+
+
+def format_duration(seconds: float) -> str:
+    """4:12, 1:04:12 or 2 d 7 h."""
+    minutes, rest = divmod(round(max(seconds, 0.0)), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def sparkline(values: Sequence[float], width: int) -> str:
+    """A curve in at most `width` characters; each is the mean of an equal share of the values."""
+    finite = [number for number in values if abs(number) < float("inf")]
+    if not finite or width < 1:
+        return ""
+    edges = [round(i * len(finite) / width) for i in range(width + 1)]
+    if len(finite) <= width:
+        edges = list(range(len(finite) + 1))
+    means = [sum(finite[a:b]) / (b - a) for a, b in pairwise(edges)]
+    low, high = min(means), max(means)
+    scale = (len(BARS) - 1) / (high - low) if high > low else 0.0
+    return "".join(BARS[round((mean - low) * scale)] for mean in means)
