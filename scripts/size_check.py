@@ -9,6 +9,8 @@ TYPICAL_LINES = 250
 FILE_LINES = 400
 FUNCTION_LINES = 40
 FOLDERS = ("src", "tests", "scripts")
+TABLES = Path("src/tokenworlds/recipes")
+"""The function of a recipe is a paper's table, which may be long."""
 
 
 def problems(path: Path) -> Iterator[str]:
@@ -16,6 +18,8 @@ def problems(path: Path) -> Iterator[str]:
     lines = len(text.splitlines())
     if lines > FILE_LINES:
         yield f"{path}: {lines} lines, at most {FILE_LINES} are allowed"
+    if TABLES in path.parents:
+        return
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
