@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from env_trajectories import random_action
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tokenworlds.core.protocols import Env
@@ -21,7 +21,7 @@ def resize_by_definition(frame: np.ndarray, height: int, width: int) -> np.ndarr
     return np.asarray((2 * total + area) // (2 * area))
 
 
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(sides, sides, sides, sides, st.integers(0, 1000))
 def test_resize_is_the_mean_over_the_area_rounded_half_up(
     rows: int, columns: int, height: int, width: int, seed: int

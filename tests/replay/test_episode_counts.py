@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from replay_examples import open_store, random_play, record
@@ -116,6 +116,7 @@ def test_windows_are_shifted_into_their_environment(learner: str, most: int) -> 
     assert (starts.min(), starts.max()) == (0, most - 1)
 
 
+@settings(deadline=None)
 @given(
     seed=st.integers(0, 99),
     num_envs=st.integers(1, 4),
@@ -136,6 +137,7 @@ def test_windows_stay_within_growing_environments(
             assert (starts[:, 1] + length <= steps).all()
 
 
+@settings(deadline=None)
 @given(st.integers(0, 999), st.lists(st.integers(1, 20), min_size=1, max_size=6))
 def test_episodes_found_piece_by_piece_equal_those_found_at_once(
     seed: int, parts: list[int]

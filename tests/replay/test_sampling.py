@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -49,6 +49,7 @@ def assert_frequencies(observed: NDArray[np.int64], expected: NDArray[np.float64
     assert statistic < freedom + 5 * np.sqrt(2 * freedom)
 
 
+@settings(deadline=None)
 @given(
     config=st.sampled_from(SAMPLERS),
     learner=st.sampled_from(sorted(BATCHES)),
@@ -110,8 +111,8 @@ def test_sampling_without_replacement_has_the_exact_probabilities() -> None:
     pairs = list(itertools.permutations(range(4), 2))
     exact = np.array([p[i] * p[j] / (1 - p[i]) for i, j in pairs])
     rng = np.random.default_rng(0)
-    seen = Counter(tuple(sample_indices(scores, 2, rng).tolist()) for _ in range(8_000))
-    assert_frequencies(np.array([seen[pair] for pair in pairs]), exact)
+    pairs_sampled = Counter(tuple(sample_indices(scores, 2, rng).tolist()) for _ in range(8_000))
+    assert_frequencies(np.array([pairs_sampled[pair] for pair in pairs]), exact)
 
 
 def test_a_sample_larger_than_the_population_is_with_replacement() -> None:

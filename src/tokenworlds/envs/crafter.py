@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import ActionSpace, EnvStep, FrameShape
-from tokenworlds.envs.game import Family, Game, match_name
+from tokenworlds.envs.game import ACHIEVEMENT, Family, Game, match_name
 
-ACHIEVEMENT = "achievement/"
-"""Prefix of the names in `EnvStep.info` that count achievements."""
 GAMES = ("reward", "noreward")
 LENGTH = 10_000
 SMALLEST = 18

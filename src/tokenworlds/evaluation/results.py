@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tokenworlds.core.errors import UserError
-from tokenworlds.envs.crafter import ACHIEVEMENT
+from tokenworlds.envs.game import ACHIEVEMENT
 
 FILE = "evaluation.json"
 INFO = ("info", "random_info")
