@@ -63,6 +63,14 @@ def test_a_recipe_like_another_replaces_blocks_by_name() -> None:
     assert numbers(ablation.at("400m", "dmc:walker-walk")) == (400, 1, 1)
 
 
+def test_changes_apply_last_at_every_size_and_in_every_environment() -> None:
+    changed = base.changed({"num_envs": 7}).changed({"grey": False})
+    assert numbers(changed()) == (0, 0, 7)
+    assert numbers(changed.at("1m", "toy:steer")) == (3, 2, 7)
+    assert not changed.at("400m").grey
+    assert numbers(base.at("1m")) == (0, 2, 2)
+
+
 @pytest.mark.parametrize("found", RECIPES.values(), ids=RECIPES)
 def test_blocks_are_named_after_environments_and_sizes(found: SizedRecipe) -> None:
     for name in (*found.benchmarks, *found.games):

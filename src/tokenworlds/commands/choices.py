@@ -13,7 +13,7 @@ from tokenworlds.core.description import override
 from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.core.precision import Precision, best_precision, insist_on_precision
 from tokenworlds.envs.catalogue import EnvSpec
-from tokenworlds.recipes.catalogue import load, own_modules
+from tokenworlds.recipes.catalogue import load, load_component, load_modules, own_files
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.recipe import Recipe
 from tokenworlds.runs.spec import RunSpec
@@ -58,6 +58,7 @@ def choose_run(
         device=found,
         precision=choose_precision(precision, found),
         compiled=compiled,
+        own_files=own_files(chosen),
     )
 
 
@@ -72,7 +73,7 @@ def choose_recipe(
     recipe = load(name, size, env).recipe
     if steps is not None:
         recipe = replace(recipe, steps=steps)
-    recipe = override(recipe, list(itertools.chain.from_iterable(assignments)))
+    recipe = override(recipe, list(itertools.chain.from_iterable(assignments)), load_component)
     for path, value, least in bounded(recipe):
         if value < least:
             raise UserError(f"{path} takes a whole number of {least} or more, not {value}")
@@ -139,7 +140,7 @@ def default_folder(spec: RunSpec) -> Path:
 def open_run(path: str) -> tuple[RunFolder, RunSpec]:
     """The folder and specification of a run that this machine can compute."""
     folder = RunFolder.open(Path(path))
-    spec = folder.spec(own_modules)
+    spec = folder.spec(load_modules)
     choose_device(spec.device)
     insist_on_precision(spec.precision, spec.device)
     return folder, spec

@@ -88,9 +88,7 @@ def resolve(tag: Any, modules: Mapping[str, ModuleType], place: str) -> type[Any
 
 def import_own(name: str) -> ModuleType | None:
     """A public module of this package; None for any other module, which is not imported."""
-    top, *rest = name.split(".")
-    public = all(part.isidentifier() and not part.startswith("_") for part in rest)
-    if top != PACKAGE or not public:
+    if not is_public(name):
         return None
     try:
         return importlib.import_module(name)
@@ -98,6 +96,20 @@ def import_own(name: str) -> ModuleType | None:
         if error.name and error.name.split(".")[0] != PACKAGE:
             raise UserError(f"{name} needs {error.name}, which is not installed") from None
         return None
+
+
+def is_public(module: str) -> bool:
+    """Whether a name is that of a public module of this package."""
+    top, *rest = module.split(".")
+    return top == PACKAGE and all(p.isidentifier() and not p.startswith("_") for p in rest)
+
+
+def modules_of(data: Any) -> set[str]:
+    """The modules of all dataclasses in a description that `to_json` wrote."""
+    if isinstance(data, Mapping):
+        own = {data[TAG].partition(":")[0]} if TAG in data else set()
+        return own.union(*(modules_of(value) for value in data.values()))
+    return set().union(*map(modules_of, data)) if isinstance(data, list) else set()
 
 
 def construct(kind: type[Any], values: Mapping[str, Any], place: str) -> Any:

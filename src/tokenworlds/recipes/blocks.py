@@ -4,11 +4,11 @@
     def mine() -> Recipe: ...
 
 A block maps dotted paths of the recipe to values. The blocks of the benchmark apply first, then
-that of the size, then those of the game.
+that of the size, then those of the game, then `changes`.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tokenworlds.core.config import variant
@@ -42,9 +42,14 @@ class SizedRecipe:
     benchmarks: Blocks = field(default_factory=dict)
     sizes: Blocks = field(default_factory=dict)
     games: Blocks = field(default_factory=dict)
+    changes: Block = field(default_factory=dict)
 
     def __call__(self) -> Recipe:
-        return self.function()
+        return variant(self.function(), self.changes)
+
+    def changed(self, changes: Block) -> "SizedRecipe":
+        """The recipe with differences that apply at every size and in every environment."""
+        return replace(self, changes={**self.changes, **changes})
 
     @property
     def size_names(self) -> list[str]:
@@ -59,6 +64,7 @@ class SizedRecipe:
             *(block for name, block in self.benchmarks.items() if words.issuperset(name.split())),
             self.sizes.get(size, {}),
             *(block for name, block in self.games.items() if words.issuperset(name.split())),
+            self.changes,
         ]
         recipe = self.function()
         for block in chosen:
@@ -85,6 +91,7 @@ def recipe(
             {**base.benchmarks, **(benchmarks or {})},
             {**base.sizes, **(sizes or {})},
             {**base.games, **(games or {})},
+            base.changes,
         )
 
     return attach

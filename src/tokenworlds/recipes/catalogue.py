@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 from tokenworlds.core.config import Component, components
+from tokenworlds.core.description import is_public, modules_of, to_json
 from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.envs.catalogue import canonical
 from tokenworlds.recipes.blocks import SizedRecipe
@@ -80,16 +81,22 @@ def load_component(name: str) -> type[Component]:
     return defined[wanted]
 
 
-def load_module(file: str) -> ModuleType:
-    """A user's file as a module of its own name."""
-    path = Path(file)
+def load_module(file: str, name: str | None = None) -> ModuleType:
+    """A user's file as a module, named after the file by default.
+
+    As in a script, the file may import its neighbours.
+    """
+    path = Path(file).absolute()
     if not path.is_file():
         raise UserError(f"{file!r} is no file: write FILE.py:NAME")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    name = name or path.stem
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None, path
     assert spec.loader is not None, path
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     with naming_the_culprit(file):
         spec.loader.exec_module(module)
     return module
@@ -108,9 +115,12 @@ def naming_the_culprit(name: str) -> Iterator[None]:
         raise UserError(f"{name} failed: {type(error).__name__}: {error} ({place})") from error
 
 
-def own_modules(name: str) -> Mapping[str, ModuleType]:
-    """The user's modules that the description of a run with this recipe may name."""
-    if not is_own(name):
-        return {}
-    module = load_module(name.rpartition(":")[0])
-    return {module.__name__: module}
+def own_files(recipe: Recipe) -> dict[str, str]:
+    """The modules outside this package that a recipe's classes come from, and their files."""
+    names = [name for name in modules_of(to_json(recipe)) if not is_public(name)]
+    return {name: str(vars(sys.modules[name])["__file__"]) for name in names}
+
+
+def load_modules(files: Mapping[str, str]) -> dict[str, ModuleType]:
+    """The user's modules by name, from `own_files`."""
+    return {name: load_module(file, name) for name, file in files.items()}

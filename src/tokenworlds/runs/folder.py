@@ -23,7 +23,7 @@ FORMAT = 2
 """The format of run.json and of everything beside it. Format 1 did not write its number."""
 ASIDE = "damaged-"
 Verify = Callable[[Checkpoint], None]
-Modules = Callable[[str], Mapping[str, ModuleType]]
+Modules = Callable[[Mapping[str, str]], Mapping[str, ModuleType]]
 
 
 class RunFolder:
@@ -68,14 +68,14 @@ class RunFolder:
         return RunFolder(path)
 
     def spec(self, modules: Modules) -> RunSpec:
-        """The specification; `modules` maps the recipe's name to the user's own modules."""
+        """The specification; `modules` loads the user's own modules from their files."""
         document = self._read()
         try:
             described = document["run"]
-            name = described["recipe_name"]
-        except (KeyError, TypeError) as error:
+            files = dict(described.get("own_files", {}))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise UserError(f"{self.path / 'run.json'} cannot be read: {error!r}") from error
-        spec = from_json(described, modules(name))
+        spec = from_json(described, modules(files))
         if not isinstance(spec, RunSpec):
             raise UserError(f"{self.path / 'run.json'} does not describe a run")
         return spec

@@ -1,6 +1,7 @@
 """The specification of a run: all its inputs apart from package versions."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tokenworlds.core.precision import Precision
 from tokenworlds.envs.catalogue import EnvSpec
@@ -9,7 +10,10 @@ from tokenworlds.runs.recipe import Recipe
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunSpec:
-    """A recipe at a size, an environment, a seed, and how to compute."""
+    """A recipe at a size, an environment, a seed, and how to compute.
+
+    `own_files` are the files of the user's modules that the recipe's classes come from.
+    """
 
     recipe_name: str
     size: str
@@ -20,3 +24,4 @@ class RunSpec:
     device: str = "cpu"
     precision: Precision = "float32"
     compiled: bool = False
+    own_files: Mapping[str, str] = field(default_factory=dict)
