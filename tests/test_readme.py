@@ -1,4 +1,4 @@
-"""What the README tells a newcomer to type can be typed, and what it points to is there."""
+"""The commands of the README are valid, and its links have targets."""
 
 import re
 import shlex
@@ -16,21 +16,22 @@ README = (ROOT / "README.md").read_text()
 
 
 def commands() -> list[list[str]]:
-    """Every `tokenworlds` command of the shell blocks, in words."""
+    """The arguments of every `tokenworlds` command in the shell blocks."""
     blocks = re.findall(r"```sh\n(.*?)```", README, re.S)
     lines = [line.partition("#")[0] for block in blocks for line in block.splitlines()]
     typed = [shlex.split(part) for line in lines for part in line.split(";")]
     return [words[1:] for words in typed if words and words[0] == "tokenworlds"]
 
 
-def test_there_are_commands() -> None:
+def test_commands_are_found() -> None:
     assert {words[0] for words in commands()} >= {"train", "resume", "evaluate", "show", "doctor"}
 
 
 @pytest.mark.parametrize("words", commands(), ids=" ".join)
-def test_commands_are_understood(words: list[str]) -> None:
+def test_commands_are_valid(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
     command = parse(words)
-    if isinstance(command, Train) and command.recipe in RECIPES:
+    if isinstance(command, Train):
         choose_run(
             recipe=command.recipe,
             size=command.size,
@@ -51,7 +52,7 @@ def test_make_targets_exist() -> None:
     assert all(re.search(rf"^{target}:", makefile, re.M) for target in targets)
 
 
-def test_what_it_points_to_is_there() -> None:
+def test_links_have_targets() -> None:
     links = re.findall(r"\]\(((?!http)[^)#]+)\)", README)
     assert links
     assert all((ROOT / link).is_file() for link in links)
