@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Bool, Float, Int, UInt8
+from tokenworlds.heads.reward import MLPReward
+from tokenworlds.heads.termination import MLPTermination
 from torch import Generator, Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
@@ -24,8 +26,6 @@ from tokenworlds.core.types import (
     to_frames,
 )
 from tokenworlds.heads.outcomes import outcome_losses
-from tokenworlds.heads.reward import MLPReward
-from tokenworlds.heads.termination import MLPTermination
 from tokenworlds.mixers.projection import Projection
 
 

@@ -7,7 +7,7 @@ import torch
 from tokenworlds import worlds
 from tokenworlds.core.config import import_member, main_component, members
 from tokenworlds.core.types import ActionSpace, FrameShape, Segment
-from tokenworlds.heads.reward import MapSignReward
+from tokenworlds.heads.outcomes import MapSignReward
 from tokenworlds.nets.codebooks import AveragedCodebook, UnitCodebook
 from tokenworlds.nets.residual import FrameEncoder
 from tokenworlds.nets.strided import StridedEncoder

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenworlds.core.clocks import Every, Ratio, Until, as_fraction
+from tokenworlds.core.progress import Every, Ratio, Until, as_fraction
 
 
 @given(st.integers(1, 50), st.lists(st.integers(1, 30), min_size=1))

@@ -12,9 +12,9 @@ from toy_family.attention_stack import AttentionStack
 from toy_family.recurrent import Recurrent
 from toy_recipe import MODULES, Phase, Recipe, World
 
-from tokenworlds.core.clocks import Every
 from tokenworlds.core.description import from_json, to_json
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.progress import Every
 from tokenworlds.core.types import FrameShape
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)

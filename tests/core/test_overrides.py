@@ -8,10 +8,10 @@ from toy_family.recurrent import Recurrent
 from toy_family.samplers import DynamicFrequency, Uniform
 from toy_recipe import Phase, Recipe, World
 
-from tokenworlds.core.clocks import Every
 from tokenworlds.core.config import get_child
 from tokenworlds.core.description import override
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.progress import Every
 
 
 def at(config: Any, path: str) -> Any:
@@ -49,7 +49,7 @@ def at(config: Any, path: str) -> Any:
         ("phases.1.rate", "1e-3", 1e-3),
         ("learners.world.batch", "7", 7),
         ("extra", '{"anything": [1]}', {"anything": (1,)}),
-        ("extra", '{"type": "tokenworlds.core.clocks:Every", "steps": 3}', Every(3)),
+        ("extra", '{"type": "tokenworlds.core.progress:Every", "steps": 3}', Every(3)),
     ],
 )
 def test_the_value_at_the_path_is_replaced(path: str, text: str, value: Any) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tokenworlds.core.config import find_member
-from tokenworlds.heads.reward import MapSignReward, MLPReward, ReadoutReward, SignReward
+from tokenworlds.heads.outcomes import MapSignReward, MLPReward, ReadoutReward, SignReward
 from tokenworlds.nets.distributions import Bins
 
 

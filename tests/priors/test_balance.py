@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tokenworlds.core.types import Codes, masked_mean
 from tokenworlds.nets.distributions import kl_categorical
-from tokenworlds.priors.balance import BalanceConfig, Objective, Span, balance_losses
+from tokenworlds.priors.factorised import BalanceConfig, Objective, Span, balance_losses
 
 MASK = torch.tensor([[True, True, False], [True, False, False]])
 

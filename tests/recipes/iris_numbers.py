@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tokenworlds.heads.reward import ReadoutReward, SignReward
+from tokenworlds.heads.outcomes import ReadoutReward, SignReward
 
 IRIS: Mapping[str, Any] = {
     "num_envs": 1,

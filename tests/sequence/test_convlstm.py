@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from tokenworlds.core.errors import UserError
-from tokenworlds.heads.reward import MapSignReward
+from tokenworlds.heads.outcomes import MapSignReward
 from tokenworlds.priors.factorised import Factorised
 from tokenworlds.sequence.convlstm import ConvLSTM
 

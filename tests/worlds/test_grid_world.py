@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import ActionSpace, FrameShape, Segment
-from tokenworlds.heads.reward import MapSignReward
+from tokenworlds.heads.outcomes import MapSignReward
 from tokenworlds.nets.codebooks import AveragedCodebook
 from tokenworlds.nets.strided import StridedEncoder
 from tokenworlds.priors.factorised import Factorised

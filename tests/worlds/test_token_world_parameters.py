@@ -5,7 +5,7 @@ from typing import Any
 from torch import nn
 
 from tokenworlds.core.types import ActionSpace, FrameShape
-from tokenworlds.heads.reward import SignReward
+from tokenworlds.heads.outcomes import SignReward
 from tokenworlds.nets.residual import FrameEncoder
 from tokenworlds.sequence.token_transformer import TokenTransformer
 from tokenworlds.tokenizers.attentive_vq import AttentiveVQ

@@ -17,7 +17,7 @@ from tokenworlds.core.errors import UserError
 from tokenworlds.core.precision import widen
 from tokenworlds.core.types import Codes, Losses, masked_mean
 from tokenworlds.nets.distributions import mix_uniform, mixed_probs, sample_from_probs
-from tokenworlds.priors.balance import BalanceConfig, Span, balance_losses, hits
+from tokenworlds.priors.factorised import BalanceConfig, Span, balance_losses, hits
 
 INITIAL_STD = 0.02
 BLOCK = 2**17

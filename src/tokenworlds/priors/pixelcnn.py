@@ -16,7 +16,7 @@ from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import Codes, Losses, masked_mean
 from tokenworlds.nets.distributions import mix_uniform, sample_index
-from tokenworlds.priors.balance import BalanceConfig, balance_losses, hits
+from tokenworlds.priors.factorised import BalanceConfig, balance_losses, hits
 
 
 class PixelCNN(nn.Module, Component):

@@ -6,8 +6,7 @@ differ.
 
 from tokenworlds.behaviours.pixel_actor_critic import PixelActorCritic
 from tokenworlds.core.config import variant
-from tokenworlds.heads.reward import ReadoutReward, SignReward
-from tokenworlds.heads.termination import ReadoutTermination
+from tokenworlds.heads.outcomes import ReadoutReward, ReadoutTermination, SignReward
 from tokenworlds.nets.codebooks import UnitCodebook
 from tokenworlds.nets.optimisers import Optimiser
 from tokenworlds.nets.pixel_encoders import ResidualEncoder

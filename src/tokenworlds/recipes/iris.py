@@ -5,8 +5,7 @@ Atari 100k. docs/agents/delta_iris.md lists where paper, released code and this 
 
 from tokenworlds.behaviours.pixel_actor_critic import PixelActorCritic
 from tokenworlds.core.config import variant
-from tokenworlds.heads.reward import SignReward
-from tokenworlds.heads.termination import ReadoutTermination
+from tokenworlds.heads.outcomes import ReadoutTermination, SignReward
 from tokenworlds.nets.optimisers import Optimiser
 from tokenworlds.nets.pixel_encoders import PoolingEncoder
 from tokenworlds.recipes.blocks import TOY, Block, recipe

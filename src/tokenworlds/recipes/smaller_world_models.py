@@ -6,7 +6,7 @@ differ.
 
 from tokenworlds.behaviours.ppo import PPO
 from tokenworlds.core.config import variant
-from tokenworlds.heads.reward import MapSignReward
+from tokenworlds.heads.outcomes import MapSignReward
 from tokenworlds.nets.codebooks import AveragedCodebook
 from tokenworlds.nets.optimisers import Optimiser
 from tokenworlds.nets.policy_networks import FrameNetwork, GridNetwork

@@ -4,8 +4,7 @@ Atari 100k. docs/agents/git_storm.md lists where paper, released code and this r
 """
 
 from tokenworlds.behaviours.latent_actor_critic import LatentActorCritic
-from tokenworlds.heads.reward import MLPReward
-from tokenworlds.heads.termination import MLPTermination
+from tokenworlds.heads.outcomes import MLPReward, MLPTermination
 from tokenworlds.mixers.concatenation import Concatenation
 from tokenworlds.nets.optimisers import Optimiser
 from tokenworlds.priors.factorised import Factorised

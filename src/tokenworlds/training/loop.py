@@ -6,8 +6,7 @@ from statistics import mean
 
 from torch import Tensor
 
-from tokenworlds.core.clocks import Every
-from tokenworlds.core.progress import Phase, Progress
+from tokenworlds.core.progress import Every, Phase, Progress
 from tokenworlds.core.protocols import Screen
 from tokenworlds.evaluation.episodes import Episode, EvaluationStopped, evaluate
 from tokenworlds.runs.folder import RunFolder

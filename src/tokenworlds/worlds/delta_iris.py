@@ -31,9 +31,7 @@ from tokenworlds.core.types import (
     masked_mean,
     to_frames,
 )
-from tokenworlds.heads.outcomes import outcome_losses
-from tokenworlds.heads.reward import ReadoutReward
-from tokenworlds.heads.termination import ReadoutTermination
+from tokenworlds.heads.outcomes import ReadoutReward, ReadoutTermination, outcome_losses
 from tokenworlds.nets.residual import FrameEncoder, halved
 from tokenworlds.tokenizers.delta import Delta
 from tokenworlds.worlds.history import History, follows, starts

@@ -27,9 +27,7 @@ from tokenworlds.core.types import (
     masked_mean,
     to_frames,
 )
-from tokenworlds.heads.outcomes import outcome_losses
-from tokenworlds.heads.reward import SignReward
-from tokenworlds.heads.termination import ReadoutTermination
+from tokenworlds.heads.outcomes import ReadoutTermination, SignReward, outcome_losses
 from tokenworlds.worlds.history import History, starts
 from tokenworlds.worlds.tokens import TokenDynamics
 

@@ -28,9 +28,7 @@ from tokenworlds.core.types import (
     View,
     to_frames,
 )
-from tokenworlds.heads.outcomes import outcome_losses
-from tokenworlds.heads.reward import MLPReward
-from tokenworlds.heads.termination import MLPTermination
+from tokenworlds.heads.outcomes import MLPReward, MLPTermination, outcome_losses
 from tokenworlds.mixers.projection import Projection
 from tokenworlds.worlds.history import History
 

@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from tokenworlds.core.clocks import Ratio
 from tokenworlds.core.config import Component, ConfigOf
-from tokenworlds.core.progress import Phase, Progress
+from tokenworlds.core.progress import Phase, Progress, Ratio
 from tokenworlds.training.schedules.rounds import round_up
 
 
