@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tokenworlds.runs.metrics import Average, MetricsFile, read_metrics
 from tokenworlds.training import throughput
-from tokenworlds.training.throughput import EPISODES, Throughput
+from tokenworlds.training.loop import EPISODES, Throughput
 
 VALUES: list[dict[str, Tensor | float]] = [
     {"loss": torch.tensor(1.0), "return": 3.0},

@@ -1,8 +1,9 @@
 """Clocks and progress of a run: functions of counters, which checkpoints need not save."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import chain, repeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,11 @@ class Phase:
     updates: Mapping[str, int]
     random: bool = False
 
+    @property
+    def learners(self) -> Iterator[str]:
+        """The learner of each update, in order."""
+        return chain.from_iterable(repeat(name, count) for name, count in self.updates.items())
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -94,3 +100,8 @@ class Progress:
     def reaches(self, goal: "Progress") -> bool:
         left = self.left(goal)
         return not left.steps and not left.update_count
+
+
+def round_up(steps: int, num_envs: int) -> int:
+    """The least multiple of `num_envs` that is at least `steps`."""
+    return -(-steps // num_envs) * num_envs

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tokenworlds.agent import Agent
-from tokenworlds.core.seeding import torch_generator
+from tokenworlds.core.seeding import derive, torch_generator
 from tokenworlds.core.types import ActionSpace
 from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.envs.vector import VectorEnv
@@ -104,3 +104,8 @@ def random_actions(space: ActionSpace, count: int, generator: torch.Generator) -
         return torch.randint(space.size, (count,), generator=generator, device=generator.device)
     cube = torch.rand((count, space.size), generator=generator, device=generator.device)
     return cube * 2 - 1
+
+
+def evaluation_seed(seed: int, steps: int) -> int:
+    """The seed of the evaluation episodes of a run after `steps` agent steps."""
+    return derive(seed, "evaluation", steps)

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from tokenworlds.core.protocols import Screen
 from tokenworlds.runs.spec import RunSpec
-from tokenworlds.training.throughput import EPISODES
+from tokenworlds.training.loop import EPISODES
 
 STOPPING = "stopping after this phase; press Ctrl-C again to exit at once"
 BARS = "▁▂▃▄▅▆▇█"

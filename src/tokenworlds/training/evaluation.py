@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from tokenworlds.agent import Agent
 from tokenworlds.core.errors import NoModel
 from tokenworlds.core.progress import Progress
-from tokenworlds.core.seeding import derive, numpy_generator, torch_generator
+from tokenworlds.core.seeding import numpy_generator, torch_generator
 from tokenworlds.envs.catalogue import EnvSpec, best_return
 from tokenworlds.evaluation.dreams import DreamRows, dream_rows, sample_segment
-from tokenworlds.evaluation.episodes import evaluate, evaluate_random
+from tokenworlds.evaluation.episodes import evaluate, evaluate_random, evaluation_seed
 from tokenworlds.evaluation.results import FILE, Result, info_by_name, read_result
 from tokenworlds.replay.store import ReplayStore
 from tokenworlds.runs.folder import RunFolder
@@ -59,11 +59,6 @@ def open_replay(folder: RunFolder, trained: TrainedAgent) -> ReplayStore:
     )
     store.load(trained.replay)
     return store
-
-
-def evaluation_seed(seed: int, steps: int) -> int:
-    """The seed of the evaluation episodes of a run after `steps` agent steps."""
-    return derive(seed, "evaluation", steps)
 
 
 def evaluate_run(

@@ -1,20 +1,20 @@
 """The training loop: the phases of a schedule, with evaluations, logs and checkpoints between."""
 
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from statistics import mean
 
 from torch import Tensor
 
 from tokenworlds.core.progress import Every, Phase, Progress
 from tokenworlds.core.protocols import Screen
-from tokenworlds.evaluation.episodes import Episode, EvaluationStopped, evaluate
+from tokenworlds.evaluation.episodes import Episode, EvaluationStopped, evaluate, evaluation_seed
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.metrics import Average, MetricsFile
 from tokenworlds.runs.recipe import build_schedule
 from tokenworlds.runs.spec import RunSpec
-from tokenworlds.training.evaluation import evaluation_seed
-from tokenworlds.training.throughput import EPISODES, Throughput
 from tokenworlds.training.trainer import Trainer
 
 
@@ -76,19 +76,16 @@ class Loop:
         phases = self.schedule.phases(self.trainer.progress)
         self._tend(should_stop)
         while not self.finished and not should_stop():
-            self._work(next(phases))
-            self._tend(should_stop)
-        self.save()
-        return self.finished
-
-    def _work(self, phase: Phase) -> None:
-        if phase.collect:
-            self._collect(phase)
-        for name, count in phase.updates.items():
-            for _ in range(count):
+            phase = next(phases)
+            if phase.collect:
+                self._collect(phase)
+            for name in phase.learners:
                 with self.throughput.measure(f"{name}_updates", 1):
                     metrics = self.trainer.update(name)
                 self._note(metrics)
+            self._tend(should_stop)
+        self.save()
+        return self.finished
 
     def _collect(self, phase: Phase) -> None:
         steps = phase.collect * self.spec.recipe.num_envs
@@ -189,3 +186,43 @@ def work_of(progress: Progress) -> dict[str, int]:
     """Units of work by the names under which throughput is measured."""
     updates = {f"{name}_updates": count for name, count in progress.updates.items()}
     return {"agent_steps": progress.steps, **updates}
+
+
+WINDOW = 50
+EPISODES = "evaluation_episodes"
+
+
+class Throughput:
+    """Seconds and units of the last `WINDOW` measurements of each kind of work."""
+
+    def __init__(self) -> None:
+        self._measured: dict[str, deque[tuple[float, int]]] = {}
+
+    @contextmanager
+    def measure(self, kind: str, units: int) -> Iterator[None]:
+        begin = time.perf_counter()
+        yield
+        measured = self._measured.setdefault(kind, deque(maxlen=WINDOW))
+        measured.append((time.perf_counter() - begin, units))
+
+    def rates(self) -> Mapping[str, float]:
+        """Units of each kind of work per second spent on it."""
+        return {kind: rate_of(measured) for kind, measured in self._measured.items()}
+
+    def seconds_left(self, work: Mapping[str, int], episodes: int) -> float | None:
+        """The time for units of each kind of work and for episodes of evaluation.
+
+        None while some of the work was never measured. Episodes count from the first evaluation
+        on.
+        """
+        due = {kind: units for kind, units in work.items() if units}
+        if not due.keys() <= self._measured.keys():
+            return None
+        if EPISODES in self._measured:
+            due[EPISODES] = episodes
+        return sum((units / rate_of(self._measured[kind]) for kind, units in due.items()), 0.0)
+
+
+def rate_of(measured: deque[tuple[float, int]]) -> float:
+    seconds = sum(took for took, _ in measured)
+    return sum(units for _, units in measured) / max(seconds, 1e-9)

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from tokenworlds.core.config import Component, ConfigOf
-from tokenworlds.core.progress import Phase, Progress, Ratio
-from tokenworlds.training.schedules.rounds import round_up
+from tokenworlds.core.progress import Phase, Progress, Ratio, round_up
 
 
 class Interleaved(Component):

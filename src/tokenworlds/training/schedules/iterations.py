@@ -6,8 +6,8 @@ from itertools import accumulate, pairwise
 from typing import ClassVar
 
 from tokenworlds.core.config import Component, ConfigOf
-from tokenworlds.core.progress import Phase, Progress
-from tokenworlds.training.schedules.rounds import Blocks, Rounds, collecting, round_up, updating
+from tokenworlds.core.progress import Phase, Progress, round_up
+from tokenworlds.training.schedules.rounds import Blocks, Rounds, collecting, updating
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,8 +94,3 @@ def pieces(count: int) -> Iterator[int]:
     """A number in pieces of at most `PIECE`, the last one the smallest."""
     for begin in range(0, count, PIECE):
         yield min(PIECE, count - begin)
-
-
-def round_up(steps: int, num_envs: int) -> int:
-    """The least multiple of `num_envs` that is at least `steps`."""
-    return -(-steps // num_envs) * num_envs
