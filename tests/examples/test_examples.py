@@ -129,7 +129,7 @@ def test_the_parts_fit_at_every_size(recipe: str, assignment: str, size: str) ->
 
 def test_a_recipe_may_declare_a_size() -> None:
     spec = chosen("examples/my_recipe.py:short_memory", "debug")
-    assert (spec.recipe.steps, spec.recipe.num_envs) == (500, 4)
+    assert (spec.size, spec.recipe.steps, spec.recipe.num_envs) == ("debug", 500, 4)
 
 
 def test_the_loss_has_a_default_weight_that_a_recipe_overrides() -> None:

@@ -165,10 +165,9 @@ class Bench:
 
         env, targets = self.env or default_env(), list[Target]()
         for name in dict.fromkeys(self.recipes or (SCALED if self.scaling else RECIPES)):
-            recipe = choices.choose_recipe(name, self.size, env, ())
-            size = choices.OWN if choices.is_own(name) else self.size
-            spec = EnvSpec(env, "", recipe.resolution, recipe.grey)
-            targets.append(Target(name, size, recipe, spec))
+            found = choices.choose_recipe(name, self.size, env, ())
+            spec = EnvSpec(env, "", found.recipe.resolution, found.recipe.grey)
+            targets.append(Target(name, found.size, found.recipe, spec))
         return targets
 
     def output_path(self, name: str, suffix: str) -> Path | None:

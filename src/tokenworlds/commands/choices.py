@@ -13,13 +13,18 @@ from tokenworlds.core.description import override
 from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.core.precision import Precision, best_precision, insist_on_precision
 from tokenworlds.envs.catalogue import EnvSpec
-from tokenworlds.recipes.catalogue import load, load_component, load_modules, own_files
+from tokenworlds.recipes.catalogue import (
+    Found,
+    is_own,
+    load,
+    load_component,
+    load_modules,
+    own_files,
+)
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.recipe import Recipe
 from tokenworlds.runs.spec import RunSpec
 
-OWN = "own"
-"""The size that is stored for a recipe in a user's file."""
 BOUNDS = {
     "steps": 1,
     "num_envs": 1,
@@ -46,17 +51,17 @@ def choose_run(
     precision: str = "auto",
     compiled: bool = False,
 ) -> RunSpec:
-    chosen = choose_recipe(recipe, size, env, assignments, steps)
-    found = choose_device(device)
+    found = choose_recipe(recipe, size, env, assignments, steps)
+    chosen, device = found.recipe, choose_device(device)
     return RunSpec(
         recipe_name=stored_name(recipe),
-        size=OWN if is_own(recipe) else size,
+        size=found.size,
         recipe=chosen,
         env=EnvSpec(env, protocol, chosen.resolution, chosen.grey),
         seed=seed,
         threads=threads or torch.get_num_threads(),
-        device=found,
-        precision=choose_precision(precision, found),
+        device=device,
+        precision=choose_precision(precision, device),
         compiled=compiled,
         own_files=own_files(chosen),
     )
@@ -68,16 +73,17 @@ def choose_recipe(
     env: str,
     assignments: Sequence[Sequence[str]],
     steps: int | None = None,
-) -> Recipe:
+) -> Found:
     """A recipe at a size for an environment, with `assignments` applied."""
-    recipe = load(name, size, env).recipe
+    found = load(name, size, env)
+    recipe = found.recipe
     if steps is not None:
         recipe = replace(recipe, steps=steps)
     recipe = override(recipe, list(itertools.chain.from_iterable(assignments)), load_component)
     for path, value, least in bounded(recipe):
         if value < least:
             raise UserError(f"{path} takes a whole number of {least} or more, not {value}")
-    return recipe
+    return replace(found, recipe=recipe)
 
 
 def bounded(recipe: Recipe) -> Iterator[tuple[str, int, int]]:
@@ -88,11 +94,6 @@ def bounded(recipe: Recipe) -> Iterator[tuple[str, int, int]]:
     for name, learning in recipe.learning.items():
         yield f"learning.{name}.batch", learning.batch, 1
         yield f"learning.{name}.length", learning.length, 1
-
-
-def is_own(name: str) -> bool:
-    """Whether a recipe is in a user's file."""
-    return ".py:" in name
 
 
 def stored_name(name: str) -> str:

@@ -43,13 +43,12 @@ class Show:
         from tokenworlds.training.summary import summarise
 
         env = self.env or default_env()
-        recipe = choices.choose_recipe(self.recipe, self.size, env, self.assignments)
-        size = choices.OWN if choices.is_own(self.recipe) else self.size
+        found = choices.choose_recipe(self.recipe, self.size, env, self.assignments)
         return {
             "name": self.recipe,
-            "size": size,
-            **summarise(recipe, env),
-            "recipe": to_json(recipe),
+            "size": found.size,
+            **summarise(found.recipe, env),
+            "recipe": to_json(found.recipe),
         }
 
 
