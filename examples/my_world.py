@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Bool, Float, Int, UInt8
-from tokenworlds.heads.reward import MLPReward
-from tokenworlds.heads.termination import MLPTermination
 from torch import Generator, Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
@@ -25,7 +23,7 @@ from tokenworlds.core.types import (
     View,
     to_frames,
 )
-from tokenworlds.heads.outcomes import outcome_losses
+from tokenworlds.heads.outcomes import MLPReward, MLPTermination, outcome_losses
 from tokenworlds.mixers.projection import Projection
 
 
