@@ -1,4 +1,8 @@
-"""Heads of a step's outcome: reward and termination, and their losses."""
+"""Heads for the outcome of a step, reward and termination, and their losses.
+
+The feature is that of the state after the step, or at the step's action (IRIS). Two-hot heads start
+with equal logits: random ones would stand for enormous rewards. A time limit is no termination.
+"""
 
 from dataclasses import dataclass
 
@@ -137,7 +141,7 @@ class MapSignReward(nn.Module, Component):
 
 
 class MLPTermination(nn.Module, Component):
-    """One logit from an MLP with norms, read from the state after the step."""
+    """One logit from an MLP with norms."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["MLPTermination"]):

@@ -1,4 +1,9 @@
-"""KL balancing, and the prior of independent tokens given the history (STEP-VQ, equation 4)."""
+"""The factorised prior, and KL balancing, which all discrete priors use.
+
+All tokens of the next frame are predicted at once, independent given the history (STEP-VQ, equation
+4). Balancing (DreamerV3) moves the prior towards the posterior, and the posterior towards the prior
+at a lower weight.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
