@@ -74,6 +74,23 @@ def test_a_behaviour_that_learns_from_real_steps_has_no_axis() -> None:
     assert {find_path(axis, load("ppo", "paper").recipe) for axis in AXES} == {None}
 
 
+def test_a_joint_learner_takes_the_place_of_world_and_behaviour() -> None:
+    joint = replace(STEP_VQ, learning={"agent": STEP_VQ.learning["world"]})
+    paths = {axis.name: find_path(axis, joint) for axis in AXES}
+    assert (paths["batch"], paths["length"]) == ("learning.agent.batch", "learning.agent.length")
+    assert paths["horizon"] == "behaviour.horizon"
+    assert small_base(joint).learning["agent"].batch == 4
+    learners = []
+
+    def measure(recipe: Recipe, learner: str, value: int) -> Point:
+        learners.append(learner)
+        return point(value, 0.01)
+
+    target = Target("mine", "own", joint, EnvSpec("catch", "", joint.resolution))
+    measure_scaling(target, measure, lambda event: None)
+    assert set(learners) == {"agent"}
+
+
 def test_a_value_that_the_recipe_rejects_is_an_error() -> None:
     with pytest.raises(UserError, match="frames takes 1 or more, not 0"):
         change(load("swm", "paper").recipe, "world.frames", 0)

@@ -1,6 +1,6 @@
 """Measure workloads: choose how many rows to run, time them, extrapolate to the whole batch."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -74,12 +74,13 @@ def measure_workloads(
     calibrate: Calibrate = calibrate,
     clock: Clock = perf_counter,
 ) -> Iterator[Measurement]:
-    chosen: dict[str, int] = {}
+    chosen: dict[str, Fraction] = {}
     for workload in workloads:
         if workload.kind in ("update", "autoencoder"):
             # The first update allocates the optimiser's state.
             workload.prepare(halvings(workload.rows)[0])()
-        chosen[workload.name] = rows = choose_rows(workload, plan, chosen, clock)
+        rows = choose_rows(workload, plan, chosen, clock)
+        chosen[workload.name] = Fraction(rows, workload.rows)
         yield measure_workload(workload, rows, plan.seconds, calibrate, clock)
 
 
@@ -135,10 +136,12 @@ class Probe:
         return self.memory.allows(rows / self.rows)
 
 
-def choose_rows(workload: Workload, plan: Plan, chosen: dict[str, int], clock: Clock) -> int:
-    """How many rows to run; the parts of an update run as many as the update."""
+def choose_rows(
+    workload: Workload, plan: Plan, chosen: Mapping[str, Fraction], clock: Clock
+) -> int:
+    """How many rows to run; a part of an update runs the same fraction as the update."""
     if workload.kind != "update":
-        return chosen.get(workload.learner, workload.rows)
+        return take_fraction(workload.rows, chosen.get(workload.learner, Fraction(1)))
     if plan.fraction is not None:
         return take_fraction(workload.rows, plan.fraction)
 

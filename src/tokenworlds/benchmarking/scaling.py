@@ -8,7 +8,7 @@ from functools import partial
 from math import log
 from typing import Any
 
-from tokenworlds.agent import Agent
+from tokenworlds.agent import JOINT, Agent
 from tokenworlds.benchmarking.measurement import Measurement, measure_workload
 from tokenworlds.benchmarking.meters import available_memory, release_memory
 from tokenworlds.benchmarking.report import BenchEnvironment, Target
@@ -32,13 +32,15 @@ BASE: Mapping[str, int] = {
     "learning.world.batch": 4,
     "learning.world.length": 16,
     "learning.behaviour.batch": 32,
+    "learning.agent.batch": 4,
+    "learning.agent.length": 16,
 }
 """Upper bounds on the numbers that do not vary."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A number to vary, and the learner whose update is measured.
+    """A number to vary, and the learner whose update is measured, or the joint learner.
 
     The number is at the first of `paths` that a recipe has. If `relative`, `values` are multiples
     of the recipe's own. The size of the data is the value to the `power`: the pixels of a frame are
@@ -55,8 +57,8 @@ class Axis:
 
 VOCABULARY = ("world.tokenizer.codebook.codes", "world.tokenizer.codes", "world.tokenizer.classes")
 AXES = (
-    Axis("batch", "world", ("learning.world.batch",), (1, 2, 4, 8, 16)),
-    Axis("length", "world", ("learning.world.length",), (8, 16, 32, 64)),
+    Axis("batch", "world", ("learning.world.batch", "learning.agent.batch"), (1, 2, 4, 8, 16)),
+    Axis("length", "world", ("learning.world.length", "learning.agent.length"), (8, 16, 32, 64)),
     Axis("resolution", "world", ("resolution",), (64, 96, 128), power=2),
     Axis("vocabulary", "world", VOCABULARY, (0.25, 0.5, 1, 2, 4), relative=True),
     Axis("horizon", "behaviour", ("behaviour.horizon",), (4, 8, 16, 32)),
@@ -150,9 +152,13 @@ def small_base(recipe: Recipe) -> Recipe:
 def find_path(axis: Axis, recipe: Recipe) -> str | None:
     """Where a recipe has the number of an axis; None without it or without the learner."""
     real = read_at(recipe, "behaviour.experience") == "real"
-    if axis.learner not in recipe.learning or (axis.name == "horizon" and real):
+    if learner_of(axis, recipe) not in recipe.learning or (axis.name == "horizon" and real):
         return None
     return next((path for path in axis.paths if read_at(recipe, path)), None)
+
+
+def learner_of(axis: Axis, recipe: Recipe) -> str:
+    return JOINT if JOINT in recipe.learning else axis.learner
 
 
 def read_at(config: object, path: str) -> Any:
@@ -178,17 +184,17 @@ def measure_curve(
     listen: Callable[[Point | Skipped], None],
 ) -> Curve:
     """Measure the values in ascending order; skip those that fail or exceed time or memory."""
-    points, skipped = list[Point](), list[Skipped]()
+    points, skipped, learner = list[Point](), list[Skipped](), learner_of(axis, recipe)
     for value in axis_values(axis, recipe, path):
         try:
             check_excess(value, points)
-            points.append(measure(change(recipe, path, value), axis.learner, value))
+            points.append(measure(change(recipe, path, value), learner, value))
             listen(points[-1])
         except UserError as error:
             skipped.append(Skipped(value, str(error)))
             listen(skipped[-1])
     exponents = {name: fit_exponents(axis, points, name) for name in QUANTITIES}
-    return Curve(axis.name, axis.learner, path, points, skipped, exponents)
+    return Curve(axis.name, learner, path, points, skipped, exponents)
 
 
 def change(recipe: Recipe, path: str, value: int) -> Recipe:

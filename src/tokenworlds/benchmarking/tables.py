@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
+from tokenworlds.agent import BEHAVIOUR, JOINT
 from tokenworlds.benchmarking.measurement import Measurement
 from tokenworlds.benchmarking.report import (
     BASELINE,
@@ -21,7 +22,7 @@ from tokenworlds.benchmarking.scaling import (
     read_at,
     small_base,
 )
-from tokenworlds.benchmarking.workloads import BEHAVIOUR, ENCODING, WORLD
+from tokenworlds.benchmarking.workloads import ENCODING, WORLD
 
 MIB = 2**20
 DECIMALS: Mapping[float, int] = {100: 0, 10: 1, 1: 2, 0.1: 3}
@@ -125,7 +126,7 @@ def base_line(target: Target) -> str:
     base = small_base(target.recipe)
     shapes = [
         f"{base.learning[name].batch} x {base.learning[name].length} for {name}"
-        for name in (WORLD, BEHAVIOUR)
+        for name in (WORLD, BEHAVIOUR, JOINT)
         if name in base.learning
     ]
     horizon = read_at(base, "behaviour.horizon")

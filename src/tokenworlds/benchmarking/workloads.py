@@ -15,7 +15,7 @@ import torch
 from torch import Generator
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from tokenworlds.agent import Agent
+from tokenworlds.agent import BEHAVIOUR, JOINT, Agent
 from tokenworlds.benchmarking.meters import Task
 from tokenworlds.core.protocols import CachesTokens, Tokenizer
 from tokenworlds.core.seeding import seed_everything, torch_generator
@@ -39,7 +39,7 @@ Kind = Literal["update", "encoding", "autoencoder", "dream", "acting", "environm
 SampleSegment = Callable[[int, int], Segment]
 """Makes a segment of a batch size and length."""
 
-TOKENIZER, WORLD, BEHAVIOUR = "tokenizer", "world", "behaviour"
+TOKENIZER, WORLD = "tokenizer", "world"
 ENCODING = "encoding"
 ENV_STEPS = 32
 """Steps of each environment in one repeat: a single step is too short to time."""
@@ -176,14 +176,16 @@ def tokenizer_losses(tokenizer: Tokenizer, segment: Segment) -> Losses:
 def dream_workloads(
     agent: Agent, recipe: Recipe, sample: SampleSegment, generator: Generator
 ) -> Iterator[Workload]:
-    """One dream of the behaviour's batch and horizon, if it learns from dreams."""
-    horizon = agent.behaviour.horizon
-    learner = BEHAVIOUR if BEHAVIOUR in recipe.learning else WORLD
-    learning = recipe.learning[learner]
+    """One dream of as many rows as in an update, if the behaviour learns from dreams."""
+    horizon, joint = agent.behaviour.horizon, JOINT in recipe.learning
+    learner = JOINT if joint else BEHAVIOUR
+    rows, length = recipe.learning[learner].batch, recipe.learning[learner].length
+    if joint:
+        # A joint update dreams from every step but the last.
+        rows, length = rows * (length - 1), 1
     if horizon:
         run = partial(dream, agent, horizon=horizon, generator=generator)
-        prepare = on_rows(sample(learning.batch, learning.length), run)
-        yield Workload("dream", "dream", learning.batch, horizon, prepare, learner)
+        yield Workload("dream", "dream", rows, horizon, on_rows(sample(rows, length), run), learner)
 
 
 @torch.no_grad()
