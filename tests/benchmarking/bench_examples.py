@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from tokenworlds.benchmarking.measurement import Measurement
 from tokenworlds.benchmarking.meters import Calibration, Timing
-from tokenworlds.benchmarking.report import BenchEnvironment, BenchReport, Remainder, StepCost
+from tokenworlds.benchmarking.report import BenchEnvironment, BenchReport, StepCost
 from tokenworlds.benchmarking.scaling import QUANTITIES, Curve, Point, ScalingReport, Skipped
 from tokenworlds.benchmarking.workloads import Kind
 
@@ -73,8 +73,8 @@ def report(recipe: str, seconds: Mapping[str, float]) -> BenchReport:
     halves = {name: each / 2 for name, each in seconds.items()}
     updates = dict.fromkeys(seconds, 0.5)
     total, time = sum(cal.values()), sum(halves.values())
-    rest = Remainder(total - cal.get("tokenizer", 0.0), time - halves.get("tokenizer", 0.0))
-    cost = StepCost(updates, cal, halves, total, time, rest)
+    rest = (total - cal.get("tokenizer", 0.0), time - halves.get("tokenizer", 0.0))
+    cost = StepCost(updates, cal, halves, total, time, *rest)
     return BenchReport(recipe, "paper", measurements, cost)
 
 

@@ -92,7 +92,7 @@ def assert_steps_add_up(report: dict[str, Any]) -> None:
     expected = sum(0.2496 * each["cal"] for each in report["measurements"][:2])
     assert cost["total_cal"] == pytest.approx(expected)
     rest = expected - 0.2496 * report["measurements"][2]["cal"]
-    assert cost["without_autoencoder"]["cal"] == pytest.approx(max(rest, 0.0))
+    assert cost["cal_without_autoencoder"] == pytest.approx(max(rest, 0.0))
     assert report["speedup_over_iris"] is None
 
 

@@ -97,7 +97,8 @@ def all_learners(reports: Sequence[BenchReport]) -> list[str]:
 
 def draw_speedups(axes: Axes, reports: Sequence[BenchReport], theme: Theme) -> None:
     """Two bars for each recipe: measured (filled) and published (hatched)."""
-    names, (ratios, _) = [report.recipe for report in reports], speedups(reports)
+    names = [report.recipe for report in reports]
+    ratios = speedups(names, [report.per_step.total_cal for report in reports])
     measured = {name: ratio for name, ratio in zip(names, ratios, strict=True) if ratio}
     names.append(NO_RECIPE)
     published = {name: PUBLISHED[name] for name in names if name in PUBLISHED}

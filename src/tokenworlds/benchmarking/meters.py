@@ -191,14 +191,10 @@ CPU_FORMULAS = {
 """Operations that torch's counter lacks, with the formulas of their counterparts."""
 
 
-class NoModuleTracker:
+class NoModuleTracker(contextlib.nullcontext[None]):
     """Replaces the counter's module tracker, whose hooks fail under `no_grad`."""
 
     parents = frozenset({"Global"})
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *exception: object) -> None: ...
 
 
 def count_flops(task: Task) -> Flops:

@@ -46,18 +46,12 @@ class BenchEnvironment:
 
 
 @dataclass(frozen=True, slots=True)
-class Remainder:
-    cal: float
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
 class StepCost:
     """The cost of learning for one environment step, averaged over a run; acting is not included.
 
     `updates` are the updates of each learner per environment step. Where tokens are cached,
-    `encoding` is an upper bound on the batches to encode. `without_autoencoder` excludes the
-    training of the tokenizer.
+    `encoding` is an upper bound on the batches to encode. The last two fields exclude the training
+    of the tokenizer.
     """
 
     updates: Mapping[str, float]
@@ -65,7 +59,8 @@ class StepCost:
     seconds: Mapping[str, float]
     total_cal: float
     total_seconds: float
-    without_autoencoder: Remainder
+    cal_without_autoencoder: float
+    seconds_without_autoencoder: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +105,8 @@ def step_cost(recipe: Recipe, measurements: Sequence[Measurement]) -> StepCost:
         if each.name == TOKENIZER or each.kind == "autoencoder":
             rest_cal -= updates[each.learner] * each.cal
             rest_seconds -= updates[each.learner] * each.seconds.median
-    rest = Remainder(max(rest_cal, 0.0), max(rest_seconds, 0.0))
-    return StepCost(updates, cal, seconds, total_cal, total_seconds, rest)
+    rest = (max(rest_cal, 0.0), max(rest_seconds, 0.0))
+    return StepCost(updates, cal, seconds, total_cal, total_seconds, *rest)
 
 
 def updates_per_step(recipe: Recipe) -> dict[str, float]:
@@ -140,26 +135,22 @@ def frames_encoded(recipe: Recipe) -> int:
     return encoded + cached
 
 
-def speedups(reports: Sequence[BenchReport]) -> tuple[list[float | None], list[float | None]]:
-    """Speedups over the baseline, in total and without the autoencoder; None without a baseline."""
-    names = [report.recipe for report in reports]
-    total = [report.per_step.total_cal for report in reports]
-    rest = [report.per_step.without_autoencoder.cal for report in reports]
-    return speedups_over(BASELINE, names, total), speedups_over(BASELINE, names, rest)
-
-
-def speedups_over(name: str, names: Sequence[str], costs: Sequence[float]) -> list[float | None]:
-    if name not in names:
+def speedups(names: Sequence[str], costs: Sequence[float]) -> list[float | None]:
+    """Speedups over the baseline; None if it was not measured."""
+    if BASELINE not in names:
         return [None] * len(costs)
-    baseline = costs[names.index(name)]
+    baseline = costs[names.index(BASELINE)]
     return [baseline / cost if cost else None for cost in costs]
 
 
 def to_document(environment: BenchEnvironment, reports: Sequence[BenchReport]) -> dict[str, Any]:
     """The JSON document of all reports."""
+    names = [report.recipe for report in reports]
+    total = speedups(names, [report.per_step.total_cal for report in reports])
+    rest = speedups(names, [report.per_step.cal_without_autoencoder for report in reports])
     recipes = [
-        {**asdict(report), f"speedup_over_{BASELINE}": total, "speedup_without_autoencoder": rest}
-        for report, total, rest in zip(reports, *speedups(reports), strict=True)
+        {**asdict(report), f"speedup_over_{BASELINE}": each, "speedup_without_autoencoder": other}
+        for report, each, other in zip(reports, total, rest, strict=True)
     ]
     return {"format": FORMAT, **asdict(environment), "recipes": recipes}
 

@@ -93,20 +93,22 @@ def summary_lines(reports: Sequence[BenchReport]) -> Iterator[str]:
     """All recipes: cost of an environment step, in total and without the autoencoder."""
     yield f"\n{'per environment step':30}{'cal':>10}{'time':>12}{f'against {BASELINE}':>16}"
     costs = [report.per_step for report in reports]
-    totals = [(cost.total_cal, cost.total_seconds) for cost in costs]
-    rests = [(cost.without_autoencoder.cal, cost.without_autoencoder.seconds) for cost in costs]
-    total_speedups, rest_speedups = speedups(reports)
-    yield from map(summary_line, reports, totals, total_speedups)
+    yield from cost_lines(reports, [(cost.total_cal, cost.total_seconds) for cost in costs])
     yield "without the autoencoder"
-    yield from map(summary_line, reports, rests, rest_speedups)
-    if None in total_speedups:
+    rests = [(cost.cal_without_autoencoder, cost.seconds_without_autoencoder) for cost in costs]
+    yield from cost_lines(reports, rests)
+    if BASELINE not in [report.recipe for report in reports]:
         yield f"  add {BASELINE} to the recipes to see speedups"
 
 
-def summary_line(report: BenchReport, cost: tuple[float, float], speedup: float | None) -> str:
-    against = "-" if speedup is None else f"{number(speedup)} x"
-    name = f"{report.recipe} ({report.size})"
-    return f"  {name:28}{number(cost[0]):>10}{duration(cost[1]):>12}{against:>16}"
+def cost_lines(
+    reports: Sequence[BenchReport], costs: Sequence[tuple[float, float]]
+) -> Iterator[str]:
+    ratios = speedups([report.recipe for report in reports], [cal for cal, _ in costs])
+    for report, (cal, seconds), ratio in zip(reports, costs, ratios, strict=True):
+        against = "-" if ratio is None else f"{number(ratio)} x"
+        name = f"{report.recipe} ({report.size})"
+        yield f"  {name:28}{number(cal):>10}{duration(seconds):>12}{against:>16}"
 
 
 def change_lines(changes: Sequence[Change], notes: Sequence[str], source: str) -> Iterator[str]:

@@ -221,7 +221,7 @@ def environment_workload(envs: VectorEnv, generator: Generator) -> Workload:
     return Workload("environment", "environment", len(envs), ENV_STEPS, lambda rows: step)
 
 
-def write_trace(path: Path, workloads: Sequence[Workload], rows: Mapping[str, int]) -> Path:
+def write_trace(path: Path, workloads: Sequence[Workload], rows: Mapping[str, int]) -> None:
     """Profile one update of each learner on so many rows, for ui.perfetto.dev."""
     updates = [
         (workload.name, workload.prepare(rows[workload.name]))
@@ -235,4 +235,3 @@ def write_trace(path: Path, workloads: Sequence[Workload], rows: Mapping[str, in
             with record_function(f"update of {name}"):
                 update()
     trace.export_chrome_trace(str(path))
-    return path
