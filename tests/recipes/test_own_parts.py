@@ -1,5 +1,6 @@
 """Parts from a user's file replace those of a recipe at every size."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -7,10 +8,12 @@ import pytest
 import torch
 
 from tokenworlds.agent import Agent
+from tokenworlds.cli import main
 from tokenworlds.core.description import from_json, override, to_json
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.recipes.catalogue import load, load_component
+from tokenworlds.training import session
 from tokenworlds.training.dry_run import blank_segment, dry_run
 from tokenworlds.training.learner import Learner
 
@@ -103,6 +106,38 @@ def test_a_users_part_round_trips_through_json(own: str) -> None:
         load_component,
     )
     assert from_json(to_json(recipe), {"my_parts": sys.modules["my_parts"]}) == recipe
+
+
+SETTINGS = (
+    "resolution=16",
+    "num_envs=2",
+    "world.tokenizer.patch=8",
+    "schedule.warm_up=32",
+    "learning.world.batch=2",
+    "learning.world.length=4",
+    "learning.behaviour.batch=2",
+    "evaluation.final_episodes=1",
+    "evaluation.every=0",
+)
+
+
+def test_a_run_with_a_users_part_is_found_from_any_folder(
+    own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(session, "add_report", lambda *run: run[-1])
+    part = "world.tokenizer=my_parts.py:Signs"
+    words = ["train", "--steps", "64", "--threads", "1", "--run", "run"]
+    assert main([*words, "--set", part, *SETTINGS]) == 0
+    described = json.loads(Path("run/run.json").read_text())["run"]
+    assert described["own_files"] == {"my_parts": own}
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    capsys.readouterr()
+    assert main(["evaluate", str(tmp_path / "run"), "--episodes", "1"]) == 0
+    Path(own).unlink()
+    assert main(["evaluate", str(tmp_path / "run"), "--episodes", "1"]) == 2
+    assert f"{own!r} is no file" in capsys.readouterr().err.replace("\n", " ")
 
 
 @pytest.mark.parametrize("name", ["Sings", "NoPart"])
