@@ -2,6 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
+import pytest
+
+from tokenworlds.benchmarking import meters
 from tokenworlds.benchmarking.measurement import Measurement
 from tokenworlds.benchmarking.meters import Calibration, Timing
 from tokenworlds.benchmarking.report import BenchEnvironment, BenchReport, StepCost
@@ -19,10 +22,11 @@ ENVIRONMENT = BenchEnvironment(
 
 
 class FakeClock:
-    """Advances only when a task says how long it took."""
+    """Replaces the clock of the meters; advances only when a task says how long it took."""
 
-    def __init__(self) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
+        monkeypatch.setattr(meters, "perf_counter", self)
 
     def __call__(self) -> float:
         return self.now

@@ -10,7 +10,6 @@ from PIL import Image
 
 from tokenworlds.benchmarking.charts import cost_figure, scaling_figure, write_figure
 from tokenworlds.benchmarking.scaling import AXES
-from tokenworlds.evaluation.pictures import DARK, LIGHT
 
 REPORTS = [
     report("storm", {"world": 1.0, "behaviour": 3.0}),
@@ -19,7 +18,7 @@ REPORTS = [
 
 
 def test_a_bar_is_stacked_from_the_learners() -> None:
-    axes = cost_figure(REPORTS, "a chart", LIGHT).axes[0]
+    axes = cost_figure(REPORTS, "a chart").axes[0]
     pieces = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
     spans = [(piece.get_x(), piece.get_width()) for piece in pieces]
     # Tokenizer, world and behaviour of both recipes.
@@ -30,14 +29,14 @@ def test_a_bar_is_stacked_from_the_learners() -> None:
 
 
 def test_bars_are_labelled_with_names_and_totals() -> None:
-    axes = cost_figure(REPORTS, "a chart", LIGHT).axes[0]
+    axes = cost_figure(REPORTS, "a chart").axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["storm", "iris"]
     assert [text.get_text() for text in axes.texts] == ["8.00", "32.0"]
 
 
 def test_speedups_are_drawn_beside_the_published_ones() -> None:
     reports = [*REPORTS, report("step-vq-t", {"world": 2.0})]
-    _, axes = cost_figure(reports, "a chart", LIGHT).axes
+    _, axes = cost_figure(reports, "a chart").axes
     names = ["storm", "iris", "step-vq-t", "REM"]
     assert [label.get_text() for label in axes.get_yticklabels()] == names
     bars = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
@@ -52,7 +51,7 @@ def test_speedups_are_drawn_beside_the_published_ones() -> None:
 
 
 def test_without_the_baseline_there_are_no_speedups() -> None:
-    assert len(cost_figure(REPORTS[:1], "a chart", DARK).axes) == 1
+    assert len(cost_figure(REPORTS[:1], "a chart").axes) == 1
 
 
 @pytest.mark.parametrize(("count", "height"), [(1, 340 + 84), (2, 2 * 340 + 84 * (2 + 3))])
@@ -67,7 +66,7 @@ def test_the_file_is_a_png_that_grows_with_the_bars(
 
 def test_a_panel_has_a_curve_for_each_recipe_with_the_axis() -> None:
     reports = [scaling_report("a"), scaling_report("b", discretisation=None)]
-    figure = scaling_figure(reports, "a chart", LIGHT)
+    figure = scaling_figure(reports, "a chart")
     panels = {(axes.get_xlabel(), axes.get_title("left")): axes for axes in figure.axes}
     assert len(panels) == 2 * len(AXES) + 2
     batch = panels["batch", "cal per update"]

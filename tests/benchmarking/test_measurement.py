@@ -6,6 +6,7 @@ import pytest
 import torch
 from bench_examples import FakeClock
 
+from tokenworlds.benchmarking import measurement
 from tokenworlds.benchmarking.measurement import (
     Line,
     Measurement,
@@ -20,7 +21,7 @@ from tokenworlds.benchmarking.measurement import (
     read_fraction,
     take_fraction,
 )
-from tokenworlds.benchmarking.meters import Calibration, Clock, Flops, MemoryUse, Task, Timing
+from tokenworlds.benchmarking.meters import Calibration, Flops, MemoryUse, Task, Timing
 from tokenworlds.benchmarking.workloads import Kind, Workload
 from tokenworlds.core.errors import UserError
 
@@ -153,9 +154,10 @@ def test_extrapolation_multiplies_the_spread() -> None:
 class FakeBench:
     """Workloads on a fake clock: each row takes a second and a matmul, plus `overhead` seconds."""
 
-    def __init__(self, overhead: float = 0.0) -> None:
-        self.clock, self.overhead = FakeClock(), overhead
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.clock, self.overhead = FakeClock(monkeypatch), 0.0
         self.log: list[str] = []
+        monkeypatch.setattr(measurement, "calibrate", self.calibrate)
 
     def workload(self, name: str, kind: Kind, rows: int, learner: str = "") -> Workload:
         return Workload(name, kind, rows, 10, lambda part: self.prepare(name, part), learner)
@@ -170,18 +172,24 @@ class FakeBench:
 
         return task
 
-    def calibrate(self, clock: Clock) -> Calibration:
-        assert clock is self.clock
+    def calibrate(self) -> Calibration:
         self.log.append("calibration")
         return FAST
 
     def measure(self, workloads: list[Workload], plan: Plan) -> list[Measurement]:
-        return list(measure_workloads(workloads, plan, self.calibrate, self.clock))
+        return list(measure_workloads(workloads, plan))
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> FakeBench:
+    return FakeBench(monkeypatch)
 
 
 @pytest.mark.parametrize("overhead", [0.0, 3.0])
-def test_the_whole_is_extrapolated_from_a_part_and_half_of_it(overhead: float) -> None:
-    bench = FakeBench(overhead)
+def test_the_whole_is_extrapolated_from_a_part_and_half_of_it(
+    overhead: float, bench: FakeBench
+) -> None:
+    bench.overhead = overhead
     (found,) = bench.measure([bench.workload("world", "update", 16)], Plan(5.0, Fraction(1, 4)))
     assert (found.batch, found.rows, found.half_rows, found.is_extrapolated) == (16, 4, 2, True)
     assert found.seconds == Timing(16.0 + overhead, 16.0 + overhead, 16.0 + overhead, 3)
@@ -190,14 +198,14 @@ def test_the_whole_is_extrapolated_from_a_part_and_half_of_it(overhead: float) -
 
 
 @pytest.mark.parametrize(("rows", "half_rows"), [(1, 0), (2, 1), (5, 2), (8, 4), (16, 0)], ids=str)
-def test_half_the_rows_are_run_too_unless_all_or_one_are(rows: int, half_rows: int) -> None:
-    bench = FakeBench()
+def test_half_the_rows_are_run_too_unless_all_or_one_are(
+    rows: int, half_rows: int, bench: FakeBench
+) -> None:
     (found,) = bench.measure([bench.workload("world", "update", 16)], Plan(1.0, Fraction(rows, 16)))
     assert (found.rows, found.half_rows) == (rows, half_rows)
 
 
-def test_numbers_are_of_the_whole_batch() -> None:
-    bench = FakeBench()
+def test_numbers_are_of_the_whole_batch(bench: FakeBench) -> None:
     (found,) = bench.measure([bench.workload("world", "update", 16)], Plan(5.0, Fraction(1, 4)))
     assert (found.seconds.median, found.seconds.repeats) == (16.0, 3)
     assert found.cal == 32.0
@@ -208,8 +216,7 @@ def test_numbers_are_of_the_whole_batch() -> None:
     assert 0 <= found.memory_growth <= found.memory
 
 
-def test_the_calibration_runs_right_before_and_after_each_measurement() -> None:
-    bench = FakeBench()
+def test_the_calibration_runs_right_before_and_after_each_measurement(bench: FakeBench) -> None:
     workloads = [bench.workload(name, "update", 2) for name in ("world", "behaviour")]
     bench.measure(workloads, Plan(1.0, Fraction(1)))
     # The first update allocates the optimiser's state, the second counts operations and memory.
@@ -217,15 +224,14 @@ def test_the_calibration_runs_right_before_and_after_each_measurement() -> None:
     assert bench.log == [*log, *(word.replace("world", "behaviour") for word in log)]
 
 
-def test_a_single_row_stands_for_the_batch_in_proportion() -> None:
-    bench = FakeBench(overhead=1.0)
+def test_a_single_row_stands_for_the_batch_in_proportion(bench: FakeBench) -> None:
+    bench.overhead = 1.0
     (found,) = bench.measure([bench.workload("world", "update", 16)], Plan(5.0, Fraction(1, 16)))
     assert (found.rows, found.half_rows, found.fixed_seconds) == (1, 0, 0.0)
     assert found.seconds.median == 32.0
 
 
-def test_the_rows_that_fit_are_run_and_the_same_fraction_of_a_dream() -> None:
-    bench = FakeBench()
+def test_the_rows_that_fit_are_run_and_the_same_fraction_of_a_dream(bench: FakeBench) -> None:
     workloads = [
         bench.workload("world", "update", 4, "world"),
         bench.workload("behaviour", "update", 64, "behaviour"),

@@ -34,6 +34,11 @@ MIB = 2**20
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reported by Linux only")
 
 
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
+    return FakeClock(monkeypatch)
+
+
 def test_median_and_quartiles_of_five_times_are_among_them() -> None:
     assert summarise([5.0, 1.0, 4.0, 2.0, 3.0]) == Timing(3.0, 2.0, 4.0, 5)
 
@@ -42,33 +47,29 @@ def test_quartiles_between_times_are_interpolated() -> None:
     assert summarise([1.0, 2.0, 3.0, 4.0]) == Timing(2.5, 1.75, 3.25, 4)
 
 
-def test_repeats_stop_when_times_are_stable() -> None:
-    clock = FakeClock()
-    timings = time_repeats([clock.task(1.0)], 1000.0, clock)
+def test_repeats_stop_when_times_are_stable(clock: FakeClock) -> None:
+    timings = time_repeats([clock.task(1.0)], 1000.0)
     assert timings == [Timing(1.0, 1.0, 1.0, STABLE_REPEATS)]
 
 
-def test_unstable_times_are_repeated_until_the_time_limit() -> None:
-    clock = FakeClock()
+def test_unstable_times_are_repeated_until_the_time_limit(clock: FakeClock) -> None:
     task = clock.task(*[1.0, 3.0] * 50)
-    assert time_repeats([task], 40.0, clock) == [Timing(2.0, 1.0, 3.0, 20)]
+    assert time_repeats([task], 40.0) == [Timing(2.0, 1.0, 3.0, 20)]
     assert clock.now == 40.0
 
 
-def test_a_task_longer_than_the_time_limit_runs_three_times() -> None:
-    clock = FakeClock()
-    timings = time_repeats([clock.task(7.0, 9.0, 8.0)], 0.5, clock)
+def test_a_task_longer_than_the_time_limit_runs_three_times(clock: FakeClock) -> None:
+    timings = time_repeats([clock.task(7.0, 9.0, 8.0)], 0.5)
     assert timings == [Timing(8.0, 7.5, 8.5, MIN_REPEATS)]
 
 
-def test_one_slow_repeat_does_not_change_the_median() -> None:
-    clock = FakeClock()
-    (timing,) = time_repeats([clock.task(1.0, 60.0, 1.0)], 1e4, clock)
+def test_one_slow_repeat_does_not_change_the_median(clock: FakeClock) -> None:
+    (timing,) = time_repeats([clock.task(1.0, 60.0, 1.0)], 1e4)
     assert timing.median == 1.0
 
 
-def test_several_tasks_alternate_until_the_last_is_done() -> None:
-    clock, order = FakeClock(), list[float]()
+def test_several_tasks_alternate_until_the_last_is_done(clock: FakeClock) -> None:
+    order: list[float] = []
 
     def taking(seconds: float) -> Task:
         def task() -> None:
@@ -77,7 +78,7 @@ def test_several_tasks_alternate_until_the_last_is_done() -> None:
 
         return task
 
-    timings = time_repeats([taking(1.0), taking(4.0)], 12.0, clock)
+    timings = time_repeats([taking(1.0), taking(4.0)], 12.0)
     assert order == [1.0, 4.0] * 3
     assert [timing.median for timing in timings] == [1.0, 4.0]
 
@@ -110,10 +111,8 @@ def test_the_reference_task_has_a_constant_number_of_operations() -> None:
 
 
 def test_a_cal_is_the_median_of_five_repeats_after_a_warm_up(
-    monkeypatch: pytest.MonkeyPatch,
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = FakeClock()
-
     def taking(*seconds: float) -> Callable[[ReferenceTask], None]:
         run = clock.task(*seconds)
         return lambda task: run()
@@ -122,7 +121,7 @@ def test_a_cal_is_the_median_of_five_repeats_after_a_warm_up(
     monkeypatch.setattr(ReferenceTask, "multiply", taking(50.0, 4.0, 4.0, 4.0, 4.0, 0.5))
     # The sums are 5, 5, 6, 7 and 9.5.
     rates = {"matmul_rate": MATMUL_FLOPS / 4.0, "convolution_rate": CONVOLUTION_FLOPS / 2.0}
-    assert calibrate(clock) == Calibration(seconds=6.0, spread=1 / 6, **rates)
+    assert calibrate() == Calibration(seconds=6.0, spread=1 / 6, **rates)
 
 
 def test_calibrations_before_and_after_a_task_are_averaged() -> None:

@@ -14,7 +14,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLoca
 from tokenworlds.benchmarking.report import BASELINE, BenchReport, speedups
 from tokenworlds.benchmarking.scaling import AXES, Curve, ScalingReport
 from tokenworlds.benchmarking.tables import number
-from tokenworlds.evaluation.pictures import LIGHT, Theme, figure_bytes
+from tokenworlds.evaluation.pictures import LIGHT as THEME
+from tokenworlds.evaluation.pictures import figure_bytes
 from tokenworlds.evaluation.results import replace_file
 
 WIDTH, HEIGHT, BAR = 8.0, 1.7, 0.42
@@ -45,48 +46,48 @@ def write_figure(path: Path, figure: Figure) -> Path:
     return replace_file(path, figure_bytes(figure))
 
 
-def colours(theme: Theme) -> Iterator[str]:
-    return cycle((theme.strong, theme.soft, theme.best, theme.muted))
+def colours() -> Iterator[str]:
+    return cycle((THEME.strong, THEME.soft, THEME.best, THEME.muted))
 
 
-def style_axes(axes: Axes, theme: Theme, grid: Literal["both", "x"], label_size: int) -> None:
-    axes.set_facecolor(theme.background)
-    axes.grid(axis=grid, color=theme.grid, lw=0.8)
+def style_axes(axes: Axes, grid: Literal["both", "x"], label_size: int) -> None:
+    axes.set_facecolor(THEME.background)
+    axes.grid(axis=grid, color=THEME.grid, lw=0.8)
     axes.set_axisbelow(True)
-    axes.tick_params(which="both", colors=theme.muted, length=0, labelsize=label_size)
+    axes.tick_params(which="both", colors=THEME.muted, length=0, labelsize=label_size)
     axes.spines[["top", "bottom", "right"]].set_visible(False)
-    axes.spines["left"].set_color(theme.grid)
+    axes.spines["left"].set_color(THEME.grid)
 
 
-def cost_figure(reports: Sequence[BenchReport], title: str, theme: Theme = LIGHT) -> Figure:
+def cost_figure(reports: Sequence[BenchReport], title: str) -> Figure:
     """Costs of an environment step; below them speedups, if the baseline was measured."""
     heights = [HEIGHT + BAR * len(reports)]
     if BASELINE in [report.recipe for report in reports]:
         heights.append(HEIGHT + BAR * (len(reports) + 1))
     layout = ConstrainedLayoutEngine(rect=(0.015, 0.03, 0.97, 0.94), hspace=0.08)
     size = (WIDTH, sum(heights))
-    figure = Figure(figsize=size, dpi=200, facecolor=theme.background, layout=layout)
+    figure = Figure(figsize=size, dpi=200, facecolor=THEME.background, layout=layout)
     panels = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
-    draw_costs(panels[0], reports, theme)
+    draw_costs(panels[0], reports)
     if len(panels) > 1:
-        draw_speedups(panels[1], reports, theme)
-    heading = panels[0].set_title(title, loc="left", color=theme.text, fontsize=14, pad=30)
+        draw_speedups(panels[1], reports)
+    heading = panels[0].set_title(title, loc="left", color=THEME.text, fontsize=14, pad=30)
     heading.set(fontweight="bold", parse_math=False)
     return figure
 
 
-def draw_costs(axes: Axes, reports: Sequence[BenchReport], theme: Theme) -> None:
+def draw_costs(axes: Axes, reports: Sequence[BenchReport]) -> None:
     """A bar for each recipe, stacked from its learners, with the total at its end."""
     places, ends = range(len(reports)), [0.0] * len(reports)
-    for name, colour in zip(all_learners(reports), colours(theme), strict=False):
+    for name, colour in zip(all_learners(reports), colours(), strict=False):
         parts = [report.per_step.cal.get(name, 0.0) for report in reports]
         axes.barh(places, parts, left=ends, height=0.62, color=colour, label=name)
         ends = [end + part for end, part in zip(ends, parts, strict=True)]
     totals = [report.per_step.total_cal for report in reports]
     for place, total in enumerate(totals):
-        label_bar(axes, total, place, number(total), theme)
+        label_bar(axes, total, place, number(total))
     label = "cal per environment step"
-    finish_bars(axes, [report.recipe for report in reports], 1.15 * max(totals), label, theme)
+    finish_bars(axes, [report.recipe for report in reports], 1.15 * max(totals), label)
 
 
 def all_learners(reports: Sequence[BenchReport]) -> list[str]:
@@ -95,41 +96,41 @@ def all_learners(reports: Sequence[BenchReport]) -> list[str]:
     return list(dict.fromkeys(name for learners in most_first for name in learners))
 
 
-def draw_speedups(axes: Axes, reports: Sequence[BenchReport], theme: Theme) -> None:
+def draw_speedups(axes: Axes, reports: Sequence[BenchReport]) -> None:
     """Two bars for each recipe: measured (filled) and published (hatched)."""
     names = [report.recipe for report in reports]
     ratios = speedups(names, [report.per_step.total_cal for report in reports])
     measured = {name: ratio for name, ratio in zip(names, ratios, strict=True) if ratio}
     names.append(NO_RECIPE)
     published = {name: PUBLISHED[name] for name in names if name in PUBLISHED}
-    filled: dict[str, Any] = {"color": theme.strong, "label": "measured here"}
-    hatched: dict[str, Any] = {"color": "none", "edgecolor": theme.soft, "label": SOURCE}
+    filled: dict[str, Any] = {"color": THEME.strong, "label": "measured here"}
+    hatched: dict[str, Any] = {"color": "none", "edgecolor": THEME.soft, "label": SOURCE}
     hatched["hatch"] = "////"
     for offset, bars, style in ((-0.19, measured, filled), (0.19, published, hatched)):
         places = [names.index(name) + offset for name in bars]
         axes.barh(places, list(bars.values()), height=0.36, **style)
         for place, ratio in zip(places, bars.values(), strict=True):
-            label_bar(axes, ratio, place, f"{number(ratio)}\N{MULTIPLICATION SIGN}", theme)
+            label_bar(axes, ratio, place, f"{number(ratio)}\N{MULTIPLICATION SIGN}")
     highest = max(*measured.values(), *published.values())
-    finish_bars(axes, names, 1.12 * highest, f"speedup over {BASELINE}", theme)
+    finish_bars(axes, names, 1.12 * highest, f"speedup over {BASELINE}")
 
 
-def label_bar(axes: Axes, end: float, place: int | float, text: str, theme: Theme) -> None:
-    style: dict[str, Any] = {"color": theme.text, "fontsize": 10, "va": "center"}
+def label_bar(axes: Axes, end: float, place: int | float, text: str) -> None:
+    style: dict[str, Any] = {"color": THEME.text, "fontsize": 10, "va": "center"}
     axes.annotate(text, (end, place), xytext=(6, 0), textcoords="offset points", **style)
 
 
-def finish_bars(axes: Axes, names: Sequence[str], right: float, label: str, theme: Theme) -> None:
+def finish_bars(axes: Axes, names: Sequence[str], right: float, label: str) -> None:
     """Names of the bars from top to bottom, a legend above them, no frame."""
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.set_xlim(0, right)
-    axes.set_xlabel(label, color=theme.muted, fontsize=11)
+    axes.set_xlabel(label, color=THEME.muted, fontsize=11)
     place: dict[str, Any] = {"bbox_to_anchor": (-0.01, 1.0), "ncols": 4, "borderpad": 0.2}
-    style: dict[str, Any] = {"frameon": False, "labelcolor": theme.text, "fontsize": 10.5}
+    style: dict[str, Any] = {"frameon": False, "labelcolor": THEME.text, "fontsize": 10.5}
     axes.legend(loc="lower left", **place, **style)
-    style_axes(axes, theme, grid="x", label_size=10)
-    axes.tick_params(axis="y", labelcolor=theme.text)
+    style_axes(axes, grid="x", label_size=10)
+    axes.tick_params(axis="y", labelcolor=THEME.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,22 +156,22 @@ ROWS = (
 """The last column has the parameters of STEP-VQ's figure 2b."""
 
 
-def scaling_figure(reports: Sequence[ScalingReport], title: str, theme: Theme = LIGHT) -> Figure:
+def scaling_figure(reports: Sequence[ScalingReport], title: str) -> Figure:
     """A column of panels for each axis, and one for parameters."""
     layout = ConstrainedLayoutEngine(rect=(0.01, 0.02, 0.98, 0.96), wspace=0.04, hspace=0.06)
     columns = len(ROWS[0])
     size = (PANEL[0] * columns, PANEL[1] * 2 + 0.9)
-    figure = Figure(figsize=size, dpi=150, facecolor=theme.background, layout=layout)
+    figure = Figure(figsize=size, dpi=150, facecolor=THEME.background, layout=layout)
     grid = figure.subplots(2, columns)
     for panels, row in zip(ROWS, grid, strict=True):
         for panel, axes in zip(panels, row, strict=True):
-            draw_panel(axes, panel, reports, theme)
-    heading = figure.suptitle(title, x=0.012, ha="left", color=theme.text, fontsize=15)
+            draw_panel(axes, panel, reports)
+    heading = figure.suptitle(title, x=0.012, ha="left", color=THEME.text, fontsize=15)
     heading.set(fontweight="bold", parse_math=False)
-    figure.supxlabel(NOTE, x=0.012, ha="left", color=theme.muted, fontsize=10)
+    figure.supxlabel(NOTE, x=0.012, ha="left", color=THEME.muted, fontsize=10)
     names = [recipe_label(report) for report in reports]
     lines = [line for line in grid[0][0].get_lines() if line.get_label() in names]
-    figure.legend(handles=lines, loc="upper right", ncols=4, frameon=False, labelcolor=theme.text)
+    figure.legend(handles=lines, loc="upper right", ncols=4, frameon=False, labelcolor=THEME.text)
     return figure
 
 
@@ -178,10 +179,10 @@ def recipe_label(report: ScalingReport) -> str:
     return f"{report.recipe} ({report.size})"
 
 
-def draw_panel(axes: Axes, panel: Panel, reports: Sequence[ScalingReport], theme: Theme) -> None:
+def draw_panel(axes: Axes, panel: Panel, reports: Sequence[ScalingReport]) -> None:
     """A curve for each recipe that has the axis and the quantity."""
     ticks = set[int]()
-    for report, colour, marker in zip(reports, colours(theme), cycle(MARKERS), strict=False):
+    for report, colour, marker in zip(reports, colours(), cycle(MARKERS), strict=False):
         for curve in report.curves:
             costs = [point.quantities()[panel.quantity] for point in curve.points]
             known = [cost / panel.unit for cost in costs if cost]
@@ -191,9 +192,9 @@ def draw_panel(axes: Axes, panel: Panel, reports: Sequence[ScalingReport], theme
                 line.set_label(recipe_label(report))
                 annotate_curve(axes, curve, panel.quantity, known[-1], colour)
                 ticks.update(values)
-    style_panel(axes, panel, sorted(ticks), theme)
+    style_panel(axes, panel, sorted(ticks))
     if not ticks:
-        axes.text(0.5, 0.5, "none", color=theme.muted, ha="center", transform=axes.transAxes)
+        axes.text(0.5, 0.5, "none", color=THEME.muted, ha="center", transform=axes.transAxes)
 
 
 def annotate_curve(axes: Axes, curve: Curve, quantity: str, end: float, colour: str) -> None:
@@ -208,13 +209,13 @@ def annotate_curve(axes: Axes, curve: Curve, quantity: str, end: float, colour: 
         axes.text(0.98, height, f"{exponents[0]:.2f}", color=colour, fontsize=10, **place)
 
 
-def style_panel(axes: Axes, panel: Panel, ticks: Sequence[int], theme: Theme) -> None:
+def style_panel(axes: Axes, panel: Panel, ticks: Sequence[int]) -> None:
     """Logarithmic scales, with ticks at the measured values."""
-    axes.set_title(panel.label, loc="left", color=theme.text, fontsize=10.5)
-    axes.set_xlabel(panel.axis, color=theme.muted, fontsize=10)
+    axes.set_title(panel.label, loc="left", color=THEME.text, fontsize=10.5)
+    axes.set_xlabel(panel.axis, color=THEME.muted, fontsize=10)
     axes.set_xscale("log")
     axes.set_yscale("log")
-    style_axes(axes, theme, grid="both", label_size=9)
+    style_axes(axes, grid="both", label_size=9)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

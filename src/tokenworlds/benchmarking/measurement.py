@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from math import hypot
-from time import perf_counter
 
 from tokenworlds.benchmarking.meters import (
     Calibration,
-    Clock,
     Flops,
     MemoryUse,
     Timing,
@@ -23,7 +21,6 @@ from tokenworlds.benchmarking.meters import (
 from tokenworlds.benchmarking.workloads import Kind, Workload
 from tokenworlds.core.errors import UserError
 
-Calibrate = Callable[[Clock], Calibration]
 AUTO = "auto"
 MAX_HALVINGS = 6
 
@@ -68,36 +65,25 @@ class Measurement:
         return self.rows < self.batch
 
 
-def measure_workloads(
-    workloads: Sequence[Workload],
-    plan: Plan,
-    calibrate: Calibrate = calibrate,
-    clock: Clock = perf_counter,
-) -> Iterator[Measurement]:
+def measure_workloads(workloads: Sequence[Workload], plan: Plan) -> Iterator[Measurement]:
     chosen: dict[str, Fraction] = {}
     for workload in workloads:
         if workload.kind in ("update", "autoencoder"):
             # The first update allocates the optimiser's state.
             workload.prepare(halvings(workload.rows)[0])()
-        rows = choose_rows(workload, plan, chosen, clock)
+        rows = choose_rows(workload, plan, chosen)
         chosen[workload.name] = Fraction(rows, workload.rows)
-        yield measure_workload(workload, rows, plan.seconds, calibrate, clock)
+        yield measure_workload(workload, rows, plan.seconds)
 
 
-def measure_workload(
-    workload: Workload,
-    rows: int,
-    seconds: float,
-    calibrate: Calibrate = calibrate,
-    clock: Clock = perf_counter,
-) -> Measurement:
+def measure_workload(workload: Workload, rows: int, seconds: float) -> Measurement:
     """Count operations and memory in a first pass, which is also the warm-up, then time repeats."""
     parts = [rows] if rows in (1, workload.rows) else [rows // 2, rows]
     tasks = [workload.prepare(part) for part in parts]
     counts = [watch_memory(partial(count_flops, task)) for task in tasks]
-    before = calibrate(clock)
-    timings = time_repeats(tasks, seconds, clock)
-    calibration = average_calibrations(before, calibrate(clock))
+    before = calibrate()
+    timings = time_repeats(tasks, seconds)
+    calibration = average_calibrations(before, calibrate())
     samples = [
         Sample(part, *count, timing)
         for part, count, timing in zip(parts, counts, timings, strict=True)
@@ -136,9 +122,7 @@ class Probe:
         return self.memory.allows(rows / self.rows)
 
 
-def choose_rows(
-    workload: Workload, plan: Plan, chosen: Mapping[str, Fraction], clock: Clock
-) -> int:
+def choose_rows(workload: Workload, plan: Plan, chosen: Mapping[str, Fraction]) -> int:
     """How many rows to run; a part of an update runs the same fraction as the update."""
     if workload.kind != "update":
         return take_fraction(workload.rows, chosen.get(workload.learner, Fraction(1)))
@@ -146,8 +130,7 @@ def choose_rows(
         return take_fraction(workload.rows, plan.fraction)
 
     def probe(rows: int) -> Probe:
-        task = workload.prepare(rows)
-        return Probe(rows, *watch_memory(lambda: time_once(task, clock)))
+        return Probe(rows, *watch_memory(partial(time_once, workload.prepare(rows))))
 
     return fit_rows(workload.rows, plan.seconds, probe)
 

@@ -17,7 +17,6 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 Task = Callable[[], object]
-Clock = Callable[[], float]
 Output = TypeVar("Output")
 
 MIN_REPEATS = 3
@@ -49,9 +48,7 @@ class Timing:
         return Timing(self.median * factor, self.lower * factor, self.upper * factor, self.repeats)
 
 
-def time_repeats(
-    tasks: Sequence[Task], seconds: float, clock: Clock = perf_counter
-) -> list[Timing]:
+def time_repeats(tasks: Sequence[Task], seconds: float) -> list[Timing]:
     """Repeat the tasks, three times at least, until the times are stable or `seconds` are spent.
 
     The tasks alternate, so that a change of machine load affects all of them. The last task decides
@@ -60,14 +57,14 @@ def time_repeats(
     times: list[list[float]] = [[] for _ in tasks]
     while not is_enough(times[-1], seconds):
         for task, own in zip(tasks, times, strict=True):
-            own.append(time_once(task, clock))
+            own.append(time_once(task))
     return [summarise(own) for own in times]
 
 
-def time_once(task: Task, clock: Clock = perf_counter) -> float:
-    begin = clock()
+def time_once(task: Task) -> float:
+    begin = perf_counter()
     task()
-    return clock() - begin
+    return perf_counter() - begin
 
 
 def is_enough(times: Sequence[float], seconds: float) -> bool:
@@ -85,13 +82,9 @@ def summarise(times: Sequence[float]) -> Timing:
 
 
 CALIBRATION_REPEATS = 5
-BATCH, SIDE = 64, 32
-INPUTS, OUTPUTS, KERNEL, STRIDE = 64, 128, 5, 2
-MATMULS, WIDTH = 20, 1024
-CELLS = ((SIDE - KERNEL) // STRIDE + 1) ** 2
-# Forward, and backward to the weights; the input needs no gradient.
-CONVOLUTION_FLOPS = 2 * 2 * BATCH * CELLS * OUTPUTS * INPUTS * KERNEL**2
-MATMUL_FLOPS = MATMULS * 2 * WIDTH**3
+CONVOLUTION_FLOPS = 2 * 2 * 64 * (14 * 14) * 128 * 64 * 5**2
+"""Forward, and backward to the weights; the input needs no gradient."""
+MATMUL_FLOPS = 20 * 2 * 1024**3
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,28 +108,26 @@ class ReferenceTask:
     """
 
     def __init__(self) -> None:
-        self.layer = nn.Conv2d(INPUTS, OUTPUTS, KERNEL, stride=STRIDE)
-        self.image = torch.randn(BATCH, INPUTS, SIDE, SIDE)
-        self.left, self.right = torch.randn(WIDTH, WIDTH), torch.randn(WIDTH, WIDTH)
+        self.layer = nn.Conv2d(64, 128, 5, stride=2)
+        self.image = torch.randn(64, 64, 32, 32)
+        self.left, self.right = torch.randn(1024, 1024), torch.randn(1024, 1024)
 
     def convolve(self) -> None:
         self.layer.zero_grad(set_to_none=True)
         self.layer(self.image).sum().backward()
 
     def multiply(self) -> None:
-        for _ in range(MATMULS):
+        for _ in range(20):
             torch.mm(self.left, self.right)
 
 
-def calibrate(clock: Clock = perf_counter) -> Calibration:
+def calibrate() -> Calibration:
     """Time the reference task: the median of five repeats after a warm-up."""
     task = ReferenceTask()
     task.convolve()
     task.multiply()
-    times = [
-        (time_once(task.convolve, clock), time_once(task.multiply, clock))
-        for _ in range(CALIBRATION_REPEATS)
-    ]
+    runs = range(CALIBRATION_REPEATS)
+    times = [(time_once(task.convolve), time_once(task.multiply)) for _ in runs]
     convolution, matmul = (statistics.median(part) for part in zip(*times, strict=True))
     whole = summarise([sum(both) for both in times])
     return Calibration(
