@@ -14,10 +14,10 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLoca
 from tokenworlds.benchmarking.report import BASELINE, BenchReport, speedups
 from tokenworlds.benchmarking.scaling import AXES, Curve, ScalingReport
 from tokenworlds.benchmarking.tables import number
-from tokenworlds.evaluation.pictures import LIGHT as THEME
-from tokenworlds.evaluation.pictures import figure_bytes
+from tokenworlds.evaluation.pictures import LIGHT, figure_bytes
 from tokenworlds.evaluation.results import replace_file
 
+THEME = LIGHT
 WIDTH, HEIGHT, BAR = 8.0, 1.7, 0.42
 """Inches: the width of the chart, the height of a panel without bars, and of each bar."""
 NO_RECIPE = "REM"

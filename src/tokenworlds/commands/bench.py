@@ -78,15 +78,15 @@ class Bench:
         targets, chart = self.targets(), self.output_path(self.chart, ".png")
         trace = self.output_path(self.profile, ".json")
         environment = self.environment(targets)
-        self.tell(tables.heading(environment))
+        self.show(tables.heading(environment))
         several = len(targets) > 1
         reports = [self.measure(target, plan, trace, several) for target in targets]
-        self.tell(*tables.summary_lines(reports))
+        self.show(*tables.summary_lines(reports))
         document = report.to_document(environment, reports)
         if before is not None:
             changes = report.compare(before, document)
             notes = report.environment_differences(before, document)
-            self.tell(*tables.change_lines(changes, notes, self.compare))
+            self.show(*tables.change_lines(changes, notes, self.compare))
             document["comparison"] = [asdict(change) for change in changes]
         if self.json:
             print(json.dumps(document, indent=2))
@@ -94,7 +94,7 @@ class Bench:
             from tokenworlds.benchmarking.charts import cost_figure, write_figure
 
             title = f"Learning per environment step ({self.size}, {environment.env})"
-            self.tell(f"\nchart   {write_figure(chart, cost_figure(reports, title))}")
+            self.show(f"\nchart   {write_figure(chart, cost_figure(reports, title))}")
         return 0
 
     def measure(
@@ -102,7 +102,7 @@ class Bench:
     ) -> "BenchReport":
         from tokenworlds.benchmarking import report, tables
 
-        self.tell(
+        self.show(
             f"\n{target.name} ({target.size})", tables.row("", tables.COLUMNS, tables.COLUMNS)
         )
         if trace is not None and several:
@@ -110,11 +110,11 @@ class Bench:
             name = target.name.rpartition(":")[2]
             trace = trace.with_name(f"{trace.stem}-{name}{trace.suffix}")
         found = report.measure_recipe(
-            target, plan, lambda each: self.tell(tables.measurement_line(each)), trace
+            target, plan, lambda each: self.show(tables.measurement_line(each)), trace
         )
-        self.tell(*tables.step_lines(found))
+        self.show(*tables.step_lines(found))
         if trace is not None:
-            self.tell(f"  trace       {trace}")
+            self.show(f"  trace       {trace}")
         return found
 
     def report_scaling(self) -> int:
@@ -124,13 +124,13 @@ class Bench:
         self.refuse_unscalable_options()
         targets, chart = self.targets(), self.output_path(self.chart, ".png")
         environment = self.environment(targets)
-        self.tell(heading(environment))
+        self.show(heading(environment))
         reports = [self.scale(target) for target in targets]
         if chart is not None:
             from tokenworlds.benchmarking.charts import scaling_figure, write_figure
 
             title = f"How an update scales ({environment.env})"
-            self.tell(f"\nchart   {write_figure(chart, scaling_figure(reports, title))}")
+            self.show(f"\nchart   {write_figure(chart, scaling_figure(reports, title))}")
         if self.json:
             print(json.dumps(to_document(environment, reports), indent=2))
         return 0
@@ -139,9 +139,9 @@ class Bench:
         from tokenworlds.benchmarking.scaling import measure_scaling, update_meter
         from tokenworlds.benchmarking.tables import base_line, scaling_lines
 
-        self.tell(base_line(target))
+        self.show(base_line(target))
         meter = update_meter(target.env, self.time_limit())
-        return measure_scaling(target, meter, lambda event: self.tell(*scaling_lines(event)))
+        return measure_scaling(target, meter, lambda event: self.show(*scaling_lines(event)))
 
     def refuse_unscalable_options(self) -> None:
         for name, value in {"compare": self.compare, "profile": self.profile}.items():
@@ -184,7 +184,7 @@ class Bench:
         machine = describe_machine()
         return BenchEnvironment(env.name, env.protocol, threads, self.time_limit(), machine)
 
-    def tell(self, *lines: str) -> None:
+    def show(self, *lines: str) -> None:
         """Print lines at once; with --json to stderr, and only if it is a terminal."""
         if not lines:
             return
