@@ -1,5 +1,7 @@
 """The API of a loaded agent, on a short training run."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -54,3 +56,20 @@ def test_it_imagines_with_its_own_actions_or_given_ones(agent: Agent) -> None:
     for step in own:
         assert step.after.frame.shape == (1, 3, 64, 64)
         assert 0 <= step.outcome.terminated.item() <= 1
+
+
+def test_a_saved_agent_acts_and_imagines_like_the_original(agent: Agent, tmp_path: Path) -> None:
+    copy = Agent.load(agent.save(tmp_path / "agent"))
+    assert copy.recipe == agent.recipe
+    frames, first = segment().frame[:, 0], torch.ones(1, dtype=torch.bool)
+    ours, theirs = (
+        each.act(frames, first, generator=torch.Generator().manual_seed(0))[0]
+        for each in (agent, copy)
+    )
+    assert torch.equal(ours, theirs)
+    dreams = [
+        list(each.imagine(segment(), 3, generator=torch.Generator().manual_seed(0)))
+        for each in (agent, copy)
+    ]
+    for one, other in zip(*dreams, strict=True):
+        assert torch.equal(one.after.feature, other.after.feature)

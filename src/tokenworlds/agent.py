@@ -1,5 +1,6 @@
 """An agent: a world and a behaviour that act and imagine together."""
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,9 +11,12 @@ from typing import cast
 import numpy as np
 import torch
 from jaxtyping import Bool, UInt8
+from safetensors.torch import load_file, save_file
 from torch import Generator, Tensor, nn
 
 from tokenworlds.behaviours.imagination import ImaginedStep, imagine
+from tokenworlds.core.description import from_json, to_json
+from tokenworlds.core.errors import UserError
 from tokenworlds.core.precision import Precision, computing, insist_on_precision
 from tokenworlds.core.protocols import Behaviour, GivesStates, LearnsFromStates, World
 from tokenworlds.core.trees import where_rows
@@ -32,6 +36,7 @@ from tokenworlds.runs.spec import RunSpec
 Array = np.ndarray
 BEHAVIOUR, JOINT = "behaviour", "agent"
 """Names of learners; a world names its own."""
+CONFIG, WEIGHTS, FORMAT = "config.json", "weights.safetensors", 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,7 @@ class Agent(nn.Module):
         self.behaviour = behaviour
         self.frame_shape = frame_shape
         self.action_space = action_space
+        self.recipe: Recipe | None = None
 
     @staticmethod
     def build(
@@ -75,24 +81,52 @@ class Agent(nn.Module):
         dimensions = {"frame_shape": frame_shape, "action_space": action_space}
         world = recipe.world.build(**dimensions)
         behaviour = recipe.behaviour.build(feature_shape=world.feature_shape, **dimensions)
-        return Agent(world, behaviour, frame_shape, action_space, precision).eval()
+        agent = Agent(world, behaviour, frame_shape, action_space, precision).eval()
+        agent.recipe = recipe
+        return agent
+
+    def save(self, folder: str | Path) -> Path:
+        """Write weights and configuration to a folder of its own; `load` reads it."""
+        if self.recipe is None:
+            raise UserError("this agent has no recipe to save: create it with Agent.build or load")
+        path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        weights = {name: each.cpu().contiguous() for name, each in self.state_dict().items()}
+        save_file(weights, path / WEIGHTS)
+        described = (self.recipe, self.frame_shape, self.action_space)
+        names = ("recipe", "frame_shape", "action_space")
+        document = {name: to_json(each) for name, each in zip(names, described, strict=True)}
+        (path / CONFIG).write_text(json.dumps({"format": FORMAT, **document}, indent=2) + "\n")
+        return path
 
     @staticmethod
     def load(
-        run: str | Path,
+        folder: str | Path,
         modules: Mapping[str, ModuleType] | None = None,
         device: str | None = None,
     ) -> "Agent":
-        """The agent of a run's newest checkpoint.
+        """The agent that `save` wrote, or that of a run's newest checkpoint.
 
         `modules` holds your own code by module name, if the recipe uses any. Without `device`,
-        the agent goes to the device it was trained on; on another device it computes in float32.
+        the agent of a run goes to the device it was trained on; on another device it computes in
+        float32.
         """
-        folder = RunFolder.open(Path(run))
-        spec = folder.spec(lambda _: modules or {})
+        if (Path(folder) / CONFIG).is_file():
+            return Agent._load_saved(Path(folder), modules or {}).to(device or "cpu")
+        run = RunFolder.open(Path(folder))
+        spec = run.spec(lambda _: modules or {})
         if device is not None:
             spec = replace(spec, device=device, precision="float32")
-        return Agent.restore(spec, folder.newest_weights())
+        return Agent.restore(spec, run.newest_weights())
+
+    @staticmethod
+    def _load_saved(folder: Path, modules: Mapping[str, ModuleType]) -> "Agent":
+        document = json.loads((folder / CONFIG).read_text())
+        if document.pop("format", None) != FORMAT:
+            raise UserError(f"{folder / CONFIG} has another format than {FORMAT}: save it again")
+        agent = Agent.build(**from_json(document, modules))
+        agent.load_state_dict(load_file(folder / WEIGHTS))
+        return agent
 
     @staticmethod
     def restore(spec: RunSpec, weights: Mapping[str, Tensor]) -> "Agent":

@@ -43,7 +43,7 @@ class DreamerActorCritic(nn.Module, Component):
         discount: float = 1 - 1 / 333
         return_lambda: float = 0.95
         hidden: tuple[int, ...] = (256, 256, 256)
-        bins: int = 255
+        bin_count: int = 255
         unimix: float = 0.0
         slow_decay: float = 0.98
         range_decay: float = 0.99
@@ -62,7 +62,7 @@ class DreamerActorCritic(nn.Module, Component):
         self.action_space = action_space
         inputs, outputs = math.prod(feature_shape), policy_width(action_space)
         self.actor = MLP(inputs, config.hidden, outputs, output_scale=0.01)
-        self.critic = MLP(inputs, config.hidden, config.bins, output_scale=0.0)
+        self.critic = MLP(inputs, config.hidden, config.bin_count, output_scale=0.0)
         self.slow_critic = slow_copy(self.critic)
         self.return_range = ReturnRange(config.range_decay)
 

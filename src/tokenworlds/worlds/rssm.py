@@ -122,7 +122,7 @@ class RSSM(nn.Module, Component):
         kernel: int = 5
         unimix: float = 0.01
         free_nats: float = 1.0
-        bins: int = 255
+        bin_count: int = 255
         discount: float = 1 - 1 / 333
 
     def __init__(
@@ -150,7 +150,7 @@ class RSSM(nn.Module, Component):
             kernel=config.kernel,
             grid=grid,
         )
-        self.reward = MLP(deter + stoch, (hidden,), config.bins, output_scale=0.0)
+        self.reward = MLP(deter + stoch, (hidden,), config.bin_count, output_scale=0.0)
         self.termination = MLP(deter + stoch, (hidden,), 1)
         self.feature_shape: tuple[int, ...] = (deter + stoch,)
         self.latent_size = deter + config.latents
