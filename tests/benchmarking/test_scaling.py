@@ -55,6 +55,7 @@ def _short_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
         ("vocabulary", "cb-m", [8, 16, 32, 64, 128]),
         ("vocabulary", "iris", [128, 256, 512, 1024, 2048]),
         ("vocabulary", "delta-iris", [256, 512, 1024, 2048, 4096]),
+        ("vocabulary", "dreamer-v3", [4, 8, 16, 32, 64]),
         ("horizon", "storm", [4, 8, 16, 32]),
     ],
 )
@@ -75,7 +76,7 @@ def test_a_behaviour_that_learns_from_real_steps_has_no_axis() -> None:
 
 
 def test_a_joint_learner_takes_the_place_of_world_and_behaviour() -> None:
-    joint = replace(STEP_VQ, learning={"agent": STEP_VQ.learning["world"]})
+    joint = load("dreamer-v3", "paper").recipe
     paths = {axis.name: find_path(axis, joint) for axis in AXES}
     assert (paths["batch"], paths["length"]) == ("learning.agent.batch", "learning.agent.length")
     assert paths["horizon"] == "behaviour.horizon"
@@ -86,7 +87,7 @@ def test_a_joint_learner_takes_the_place_of_world_and_behaviour() -> None:
         learners.append(learner)
         return point(value, 0.01)
 
-    target = Target("mine", "own", joint, EnvSpec("catch", "", joint.resolution))
+    target = Target("dreamer-v3", "paper", joint, EnvSpec("catch", "", joint.resolution))
     measure_scaling(target, measure, lambda event: None)
     assert set(learners) == {"agent"}
 

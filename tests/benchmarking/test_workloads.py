@@ -19,12 +19,13 @@ LEARNERS = {
     "step-vq-m": ["world", "behaviour"],
     "delta-iris": ["tokenizer", "world", "behaviour"],
     "swm-continuous": ["tokenizer", "world", "behaviour"],
+    "dreamer-v3": ["agent"],
     "ppo": ["behaviour"],
 }
 
 
 @pytest.mark.parametrize(
-    ("name", "env"), list(zip(LEARNERS, ["steer", "catch", "catch", "steer"], strict=True))
+    ("name", "env"), list(zip(LEARNERS, ["steer", "catch", "catch", "catch", "steer"], strict=True))
 )
 def test_learners_dreams_acting_and_the_environment_are_workloads(name: str, env: str) -> None:
     recipe = load(name, "nano", env).recipe
@@ -40,6 +41,9 @@ def test_learners_dreams_acting_and_the_environment_are_workloads(name: str, env
             learning, workload = recipe.learning[learner], by_name[learner]
             assert (workload.kind, workload.rows) == ("update", learning.batch)
             assert (workload.steps, workload.learner) == (learning.length, learner)
+        if name == "dreamer-v3":
+            agent = recipe.learning["agent"]
+            assert by_name["dream"].rows == agent.batch * (agent.length - 1)
         for workload in found:
             whole = workload.kind in ("acting", "environment")
             rows = workload.rows if whole else halvings(workload.rows)[0]

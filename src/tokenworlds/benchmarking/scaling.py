@@ -55,7 +55,12 @@ class Axis:
     power: int = 1
 
 
-VOCABULARY = ("world.tokenizer.codebook.codes", "world.tokenizer.codes", "world.tokenizer.classes")
+VOCABULARY = (
+    "world.tokenizer.codebook.codes",
+    "world.tokenizer.codes",
+    "world.tokenizer.classes",
+    "world.classes",
+)
 AXES = (
     Axis("batch", "world", ("learning.world.batch", "learning.agent.batch"), (1, 2, 4, 8, 16)),
     Axis("length", "world", ("learning.world.length", "learning.agent.length"), (8, 16, 32, 64)),
