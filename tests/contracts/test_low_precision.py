@@ -43,9 +43,7 @@ class Case:
         trainables = self.agent.trainables(torch.Generator().manual_seed(2))
         learning = self.recipe.learning
         context = partial(computing, self.agent.device, self.precision)
-        return {
-            name: Learner(name, learning[name], trainables[name], context) for name in trainables
-        }
+        return {name: Learner(name, learning[name], trainables[name], context) for name in learning}
 
     def update(self, learner: Learner) -> dict[str, Tensor]:
         torch.manual_seed(3)
@@ -81,7 +79,7 @@ def test_losses_and_gradients_are_close_to_those_of_float32(name: str, part: str
 
 
 @pytest.mark.parametrize(
-    "name", ["step-vq-m", "step-vq-t", "git-storm", "iris", "delta-iris", "swm"]
+    "name", ["step-vq-m", "step-vq-t", "git-storm", "iris", "delta-iris", "swm", "dreamer-v3"]
 )
 def test_carries_keep_their_types(name: str) -> None:
     exact, rough = (carried_types(Case(name, precision)) for precision in get_args(Precision))
