@@ -1,4 +1,4 @@
-"""A run keeps its device, precision and compilation; what is not supported is refused."""
+"""A run keeps its device, precision and compilation; unsupported ones are an error."""
 
 import json
 import shutil
