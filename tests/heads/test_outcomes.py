@@ -6,8 +6,16 @@ from typing import Any
 import pytest
 import torch
 
-from tokenworlds.core.config import find_member
-from tokenworlds.heads.outcomes import MapSignReward, MLPReward, ReadoutReward, SignReward
+from tokenworlds.core.config import ConfigOf, find_member
+from tokenworlds.core.errors import UserError
+from tokenworlds.heads.outcomes import (
+    MapSignReward,
+    MLPReward,
+    MLPTermination,
+    ReadoutReward,
+    ReadoutTermination,
+    SignReward,
+)
 from tokenworlds.nets.distributions import Bins
 
 
@@ -52,7 +60,36 @@ def test_a_two_hot_head_needs_an_odd_number_of_bins(two_hot: Any, count: int) ->
     ],
 )
 def test_a_reward_head_is_found_by_its_name(name: str, member: type[Any]) -> None:
-    assert find_member(ReadoutReward.Config(), name, "world.reward") is member
+    for present in (ReadoutReward, SignReward):
+        assert find_member(present.Config(), name, "world.reward") is member
+
+
+@pytest.mark.parametrize(
+    ("name", "member"),
+    [("mlp_termination", MLPTermination), ("readout_termination", ReadoutTermination)],
+)
+def test_a_termination_head_is_found_by_its_name(name: str, member: type[Any]) -> None:
+    assert find_member(ReadoutTermination.Config(), name, "world.termination") is member
+
+
+REWARDS = "map_sign_reward, mlp_reward, readout_reward, sign_reward"
+TERMINATIONS = "mlp_termination, readout_termination"
+
+
+@pytest.mark.parametrize(
+    ("present", "place", "name", "allowed"),
+    [
+        (MLPReward.Config(), "world.reward", "mlp_termination", REWARDS),
+        (SignReward.Config(), "world.reward", "readout_termination", REWARDS),
+        (MLPTermination.Config(), "world.termination", "mlp_reward", TERMINATIONS),
+    ],
+)
+def test_a_head_of_the_other_kind_is_refused(
+    present: ConfigOf[Any], place: str, name: str, allowed: str
+) -> None:
+    message = f"^unknown component for {place} '{name}': choose from {allowed}"
+    with pytest.raises(UserError, match=message):
+        find_member(present, name, place)
 
 
 @pytest.mark.parametrize("lead", [(), (5,), (2, 3), (0,)])

@@ -1,7 +1,7 @@
 """Typed configurations: choices live in a frozen `Config`, dimensions are passed to `build`.
 
 A component is a class with a nested `Config`. A family is the components of a package, one per
-file, or those of one file; its members replace each other by name.
+file, or those of one file that share a base class; its members replace each other by name.
 """
 
 import dataclasses
@@ -113,10 +113,13 @@ def family_package(owner: type[Component]) -> ModuleType | None:
 
 
 def components_beside(owner: type[Component]) -> dict[str, type[Component]]:
-    """The components of one file by their names in snake case."""
+    """The components of one file by their names in snake case; where the owner has a base class in
+    that file, those that share it."""
     module = sys.modules.get(owner.__module__)
     defined = components(module) if module is not None else [owner]
-    return {snake_case(component.__name__): component for component in defined}
+    bases = tuple(base for base in owner.__mro__[1:] if base.__module__ == owner.__module__)
+    kin = [component for component in defined if not bases or issubclass(component, bases)]
+    return {snake_case(component.__name__): component for component in kin}
 
 
 def snake_case(name: str) -> str:

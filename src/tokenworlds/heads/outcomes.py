@@ -31,7 +31,15 @@ class TwoHotConfig:
             raise ValueError(f"bin_count={self.bin_count} must be odd and 3 or more")
 
 
-class TwoHotReward(nn.Module):
+class RewardHead(nn.Module):
+    """The heads that may stand at `world.reward`."""
+
+
+class TerminationHead(nn.Module):
+    """The heads that may stand at `world.termination`."""
+
+
+class TwoHotReward(RewardHead):
     """A network whose outputs are two-hot logits."""
 
     def __init__(self, network: nn.Module, config: TwoHotConfig) -> None:
@@ -95,7 +103,7 @@ class Sign:
         return self.classes.entropy()
 
 
-class SignReward(nn.Module, Component):
+class SignReward(RewardHead, Component):
     """The sign of the reward, from one ReLU layer as wide as the feature (IRIS)."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,7 +118,7 @@ class SignReward(nn.Module, Component):
         return Sign(CategoricalDistribution.of(self.network(feature)))
 
 
-class MapSignReward(nn.Module, Component):
+class MapSignReward(RewardHead, Component):
     """The sign of the reward from a map: a 1x1 convolution, then two linear layers over all cells
     (Smaller World Models)."""
 
@@ -140,7 +148,7 @@ class MapSignReward(nn.Module, Component):
         return Sign(CategoricalDistribution.of(logits))
 
 
-class MLPTermination(nn.Module, Component):
+class MLPTermination(TerminationHead, Component):
     """One logit from an MLP with norms."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,7 +164,7 @@ class MLPTermination(nn.Module, Component):
         return Bernoulli(rearrange(self.network(feature), "... 1 -> ..."))
 
 
-class ReadoutTermination(nn.Module, Component):
+class ReadoutTermination(TerminationHead, Component):
     """The difference of two class logits, from one ReLU layer as wide as the feature (IRIS,
     Δ-IRIS)."""
 
