@@ -8,18 +8,16 @@ from tokenworlds.behaviours.pixel_actor_critic import PixelActorCritic
 from tokenworlds.core.config import variant
 from tokenworlds.heads.outcomes import ReadoutReward, ReadoutTermination, SignReward
 from tokenworlds.nets.codebooks import UnitCodebook
-from tokenworlds.nets.optimisers import Optimiser
 from tokenworlds.nets.pixel_encoders import ResidualEncoder
 from tokenworlds.nets.residual import FrameEncoder
 from tokenworlds.recipes.blocks import TOY, Block, recipe
+from tokenworlds.recipes.iris import ADAM, NANO_BASE
 from tokenworlds.replay.sampling import EpisodeCounts
 from tokenworlds.runs.recipe import Collection, Evaluation, Housekeeping, Learning, Recipe
 from tokenworlds.sequence.token_transformer import TokenTransformer
 from tokenworlds.tokenizers.delta import Delta
 from tokenworlds.training.schedules.epochs import Epochs
 from tokenworlds.worlds.delta_iris import DeltaIris
-
-ADAM = Optimiser.Config(kind="adam", rate=1e-4, epsilon=1e-8, warm_up=0, clip=10.0)
 
 CRAFTER: Block = {
     "steps": 10_000_000,
@@ -57,66 +55,31 @@ CRAFTER: Block = {
     "housekeeping.save_every": 50_000,
 }
 
-# A few hundred thousand parameters, and frames of half the side on the same grid of tokens.
+NANO_FRAMES = FrameEncoder.Config(
+    width=8, latent=8, multipliers=(1, 2, 4), halvings=(True, True, True)
+)
 NANO: Block = {
-    "steps": 10_000,
-    "resolution": 32,
-    "num_envs": 16,
+    **NANO_BASE,
     "world.tokenizer.encoder": FrameEncoder.Config(
         width=8, latent=16, multipliers=(1, 2, 4, 4), halvings=(True, True, True, False)
     ),
-    "world.tokenizer.past": FrameEncoder.Config(
-        width=8, latent=16, multipliers=(1, 2, 4), halvings=(True, True, True)
-    ),
+    "world.tokenizer.past": variant(NANO_FRAMES, {"latent": 16}),
     "world.tokenizer.codebook.codes": 32,
     "world.tokenizer.codebook.width": 16,
     # Small batches of few frames: shorter averages, and unused codes are replaced at any time.
     "world.tokenizer.codebook.decay": 0.9,
     "world.tokenizer.codebook.usage_decay": 0.9,
     "world.tokenizer.codebook.revivals": None,
-    "world.sequence.width": 128,
-    "world.sequence.layers": 2,
-    "world.sequence.heads": 4,
     "world.sequence.positions": 60,  # 10 steps of an I-token, 4 tokens and an action
-    "world.sequence.dropout": 0.0,
-    "world.image": FrameEncoder.Config(
-        width=8, latent=8, multipliers=(1, 2, 4), halvings=(True, True, True)
-    ),
-    "world.context": 1,
-    "behaviour.horizon": 8,
-    "behaviour.discount": 0.985,
-    "behaviour.burn_in": 1,
-    "behaviour.encoder": ResidualEncoder.Config(
-        layers=FrameEncoder.Config(
-            width=8, latent=8, multipliers=(1, 2, 4), halvings=(True, True, True)
-        )
-    ),
-    "behaviour.recurrent": 128,
-    "behaviour.range_decay": 0.99,
+    "world.image": NANO_FRAMES,
+    "behaviour.encoder": ResidualEncoder.Config(layers=NANO_FRAMES),
     "behaviour.target_decay": 0.98,
     "learning.tokenizer.batch": 8,
     "learning.tokenizer.length": 8,
     "learning.tokenizer.optimiser.rate": 1e-3,
-    "learning.world.batch": 16,
-    "learning.world.length": 8,
-    "learning.world.optimiser.rate": 1e-3,
-    "learning.behaviour.batch": 32,
-    "learning.behaviour.length": 2,
-    "learning.behaviour.scales.entropy": 1e-2,
     "learning.behaviour.optimiser.rate": 5e-4,
-    "sampler.count_after": 1_920,
-    "schedule.steps": 480,
-    "schedule.first_steps": 1_920,
-    "schedule.random_first": True,
-    "schedule.final_epochs": 0,
     "schedule.updates": {"tokenizer": 40, "world": 40, "behaviour": 60},
-    "schedule.start_after": {"tokenizer": 0, "world": 0, "behaviour": 1},
     "schedule.first_updates": {"tokenizer": 300, "world": 200},
-    "evaluation.every": 1_000,
-    "evaluation.episodes": 10,
-    "evaluation.final_episodes": 10,
-    "housekeeping.log_every": 160,
-    "housekeeping.save_every": 1_000,
 }
 
 # A few million parameters.

@@ -4,15 +4,9 @@ Atari 100k. docs/agents/step_vq.md lists where this implementation departs from 
 """
 
 from tokenworlds.core.config import variant
+from tokenworlds.recipes import latent
 from tokenworlds.recipes.blocks import recipe
-from tokenworlds.recipes.step_vq import (
-    NANO,
-    NANO_CATEGORICAL,
-    NANO_MAMBA,
-    SMALL,
-    SMALL_CATEGORICAL,
-    cb_m,
-)
+from tokenworlds.recipes.step_vq import NANO_MAMBA, cb_m
 from tokenworlds.runs.recipe import Recipe
 
 
@@ -20,15 +14,15 @@ from tokenworlds.runs.recipe import Recipe
     like=cb_m,
     sizes={
         "nano": {
-            **NANO,
-            **NANO_CATEGORICAL,
+            **latent.NANO,
+            **latent.NANO_CATEGORICAL,
             **NANO_MAMBA,
             # Free bits on the mean over the batch: the one run with them scored 0.68 on catch.
             "world.prior.free_bits_over": "frame",
         },
         "small": {
-            **SMALL,
-            **SMALL_CATEGORICAL,
+            **latent.SMALL,
+            **latent.SMALL_CATEGORICAL,
             "world.tokenizer.filters": (32, 48, 64, 64),
         },
     },

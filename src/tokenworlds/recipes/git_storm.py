@@ -7,8 +7,9 @@ recipe differ.
 from tokenworlds.core.config import variant
 from tokenworlds.nets.codebooks import Codebook
 from tokenworlds.priors.maskgit import MaskGIT
+from tokenworlds.recipes import latent
 from tokenworlds.recipes.blocks import Block, recipe
-from tokenworlds.recipes.storm import NANO, NANO_CATEGORICAL, SMALL, SMALL_CATEGORICAL, storm
+from tokenworlds.recipes.storm import NANO, NANO_CATEGORICAL, SMALL, storm
 from tokenworlds.runs.recipe import Recipe
 from tokenworlds.tokenizers.vq import VQ
 
@@ -18,26 +19,7 @@ NANO_MASKGIT: Block = {
     "world.prior.heads": 4,
     "world.prior.feedforward": 128,
 }
-NANO_VQ: Block = {
-    "steps": 10_000,
-    "world.tokenizer.filters": (16, 32, 32),
-    "world.tokenizer.strides": (2, 2, 2),
-    "world.tokenizer.codebook.codes": 16,
-    "world.tokenizer.codebook.decay": 0.97,
-    "world.tokenizer.codebook.revive_below": 0.5,
-    "learning.world.optimiser.rates": {"tokenizer": 1e-3},
-    "schedule.updates": {"world": 1 / 16, "behaviour": 1 / 8},
-}
-# Positions on the track are finer than grid cells: more updates and a sharper posterior.
-NANO_STEER: Block = {
-    "world.tokenizer.temperature": 8.0,
-    "schedule.updates": {"world": 1 / 8, "behaviour": 1 / 8},
-}
 SMALL_MASKGIT: Block = {"world.prior.embedding": 64}
-SMALL_VQ: Block = {
-    "world.tokenizer.filters": (32, 64, 128),
-    "world.tokenizer.strides": (2, 2, 2),
-}
 
 
 @recipe(
@@ -50,7 +32,7 @@ SMALL_VQ: Block = {
             # Each token is predicted from its own slice of the state: fewer tokens, wider slices.
             "world.tokenizer.categoricals": 16,
         },
-        "small": {**SMALL, **SMALL_CATEGORICAL, **SMALL_MASKGIT},
+        "small": {**SMALL, **latent.SMALL_CATEGORICAL, **SMALL_MASKGIT},
     },
 )
 def git_storm() -> Recipe:
@@ -81,10 +63,10 @@ def git_storm_mlp_logits() -> Recipe:
 @recipe(
     like=git_storm,
     sizes={
-        "nano": {**NANO, **NANO_VQ, **NANO_MASKGIT},
-        "small": {**SMALL, **SMALL_VQ, **SMALL_MASKGIT},
+        "nano": {**NANO, **latent.NANO_VQ, **NANO_MASKGIT},
+        "small": {**SMALL, **latent.SMALL_VQ, **SMALL_MASKGIT},
     },
-    games={"toy:steer nano": NANO_STEER},
+    games={"toy:steer nano": latent.NANO_STEER},
 )
 def git_storm_vq() -> Recipe:
     """Ablation: a grid of VQ tokens instead of categoricals."""

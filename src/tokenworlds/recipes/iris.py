@@ -18,11 +18,42 @@ from tokenworlds.worlds.iris import Iris
 
 ADAM = Optimiser.Config(kind="adam", rate=1e-4, epsilon=1e-8, warm_up=0, clip=10.0)
 
-# A few hundred thousand parameters, and frames of half the side on the same grid of tokens.
-NANO: Block = {
+# A few hundred thousand parameters, and frames of half the side on the same grid of tokens: the
+# rows that IRIS and Δ-IRIS share, then those of IRIS.
+NANO_BASE: Block = {
     "steps": 10_000,
     "resolution": 32,
     "num_envs": 16,
+    "world.sequence.width": 128,
+    "world.sequence.layers": 2,
+    "world.sequence.heads": 4,
+    "world.sequence.dropout": 0.0,
+    "world.context": 1,
+    "behaviour.horizon": 8,
+    "behaviour.discount": 0.985,
+    "behaviour.burn_in": 1,
+    "behaviour.recurrent": 128,
+    "behaviour.range_decay": 0.99,
+    "learning.world.batch": 16,
+    "learning.world.length": 8,
+    "learning.world.optimiser.rate": 1e-3,
+    "learning.behaviour.batch": 32,
+    "learning.behaviour.length": 2,
+    "learning.behaviour.scales.entropy": 1e-2,
+    "sampler.count_after": 1_920,
+    "schedule.steps": 480,
+    "schedule.first_steps": 1_920,
+    "schedule.random_first": True,
+    "schedule.final_epochs": 0,
+    "schedule.start_after": {"tokenizer": 0, "world": 0, "behaviour": 1},
+    "evaluation.every": 1_000,
+    "evaluation.episodes": 10,
+    "evaluation.final_episodes": 10,
+    "housekeeping.log_every": 160,
+    "housekeeping.save_every": 1_000,
+}
+NANO: Block = {
+    **NANO_BASE,
     "world.tokenizer.width": 16,
     "world.tokenizer.levels": 4,
     "world.tokenizer.blocks": 1,
@@ -35,43 +66,16 @@ NANO: Block = {
     "world.tokenizer.revive_below": 0.01,
     "world.tokenizer.reconstruction_scale": 100.0,
     "world.tokenizer.commitment_scale": 0.25,
-    "world.sequence.width": 128,
-    "world.sequence.layers": 2,
-    "world.sequence.heads": 4,
     "world.sequence.positions": 170,  # 10 steps of 16 tokens and an action
-    "world.sequence.dropout": 0.0,
-    "world.context": 1,
-    "behaviour.horizon": 8,
-    "behaviour.discount": 0.985,
-    "behaviour.burn_in": 1,
     "behaviour.encoder": PoolingEncoder.Config(filters=(16, 32, 32)),
-    "behaviour.recurrent": 128,
-    "behaviour.range_decay": 0.99,
     "learning.tokenizer.batch": 32,
     "learning.tokenizer.optimiser.rate": 3e-3,
     "learning.tokenizer.optimiser.betas": (0.9, 0.99),
-    "learning.world.batch": 16,
-    "learning.world.length": 8,
-    "learning.world.optimiser.rate": 1e-3,
-    "learning.behaviour.batch": 32,
-    "learning.behaviour.length": 2,
-    "learning.behaviour.scales.entropy": 1e-2,
     "learning.behaviour.optimiser.rate": 1e-3,
-    "sampler.count_after": 1_920,
-    "schedule.steps": 480,
-    "schedule.first_steps": 1_920,
-    "schedule.random_first": True,
-    "schedule.final_epochs": 0,
     # Each token describes the whole frame: the world needs more updates and a tokenizer that
     # changes little.
     "schedule.updates": {"tokenizer": 10, "world": 100, "behaviour": 60},
-    "schedule.start_after": {"tokenizer": 0, "world": 0, "behaviour": 1},
     "schedule.first_updates": {"tokenizer": 500, "world": 400},
-    "evaluation.every": 1_000,
-    "evaluation.episodes": 10,
-    "evaluation.final_episodes": 10,
-    "housekeeping.log_every": 160,
-    "housekeeping.save_every": 1_000,
 }
 
 # A few million parameters.

@@ -8,6 +8,7 @@ from tokenworlds.core.config import variant
 from tokenworlds.nets.codebooks import Codebook
 from tokenworlds.nets.optimisers import Optimiser
 from tokenworlds.priors.factorised import Factorised
+from tokenworlds.recipes import latent
 from tokenworlds.recipes.blocks import TOY, Block, recipe
 from tokenworlds.replay.sampling import DynamicFrequency
 from tokenworlds.runs.recipe import Evaluation, Housekeeping, Learning, Recipe
@@ -29,109 +30,20 @@ CATEGORICAL = Categorical.Config(
     classes=32,
 )
 
-# DeepMind Control, with GIT-STORM's numbers: 500k steps of two frames, 16 environments.
-CONTROL: Block = {
-    "steps": 500_000,
-    "num_envs": 16,
-    # A segment of 128 steps from each environment before the first update.
-    "schedule.warm_up": 2_048,
-    "schedule.updates": {"world": 1 / 16, "behaviour": 1 / 16},
-    "evaluation.every": 100_000,
-    "housekeeping.log_every": 1_600,
-    "housekeeping.save_every": 16_000,
-}
-
-# A few hundred thousand parameters: learns a built-in game on a laptop in minutes.
-NANO: Block = {
-    "steps": 10_000,
-    "num_envs": 16,
-    "world.tokenizer.kernel": 3,
-    "world.tokenizer.groups": 8,
-    # A wrong token in an imagined frame is a ball that is not there: little uniform probability,
-    # few free bits.
-    "world.tokenizer.unimix": 0.001,
-    "world.prior.unimix": 0.001,
-    "world.prior.free_bits": 0.02,
-    "world.sequence.width": 128,
-    "world.sequence.layers": 2,
-    "world.sequence.heads": 4,
-    "world.sequence.dropout": 0.0,
-    "world.reward.hidden": (128,),
-    "world.termination.hidden": (128,),
-    "behaviour.horizon": 8,
-    "behaviour.actor": (128, 128),
-    "behaviour.critic": (128, 128),
-    "learning.world.batch": 8,
-    "learning.world.length": 16,
-    "learning.world.optimiser.rate": 2e-3,
-    "learning.world.optimiser.rates": {"tokenizer": 1e-3},
-    "learning.world.optimiser.warm_up": 50,
-    "learning.behaviour.batch": 64,
-    "learning.behaviour.length": 2,
-    # The policy must stay random until the world has learned.
-    "learning.behaviour.scales.entropy": 1e-2,
-    "learning.behaviour.optimiser.rate": 5e-4,
-    "learning.behaviour.optimiser.warm_up": 50,
-    "schedule.warm_up": 1_024,
-    "schedule.updates": {"world": 1 / 16, "behaviour": 1 / 8},
-    "evaluation.episodes": 10,
-    "evaluation.final_episodes": 10,
-    "housekeeping.log_every": 160,
-    "housekeeping.save_every": 1_000,
-}
-NANO_VQ: Block = {
-    "world.tokenizer.filters": (16, 32, 32),
-    "world.tokenizer.strides": (2, 2, 2),
-    "world.tokenizer.codebook.codes": 16,
-    "world.tokenizer.codebook.decay": 0.97,
-    "world.tokenizer.codebook.revive_below": 0.5,
-}
-NANO_CATEGORICAL: Block = {
-    "world.tokenizer.filters": (16, 32, 32, 32),
-    "world.tokenizer.strides": (2, 2, 2, 2),
-    # Without a codebook that is placed on the data, rare contents of a cell separate later.
-    "steps": 14_000,
-    "learning.world.optimiser.rates": {"tokenizer": 2e-3},
-}
+# A segment of 128 steps from each environment before the first update.
+CONTROL: Block = {**latent.CONTROL, "schedule.warm_up": 2_048}
 NANO_MAMBA: Block = {"world.sequence.chunk": 16}
 NANO_TRANSFORMER: Block = {"world.sequence.feedforward": 256, "world.sequence.window": 32}
-# Positions on the track are finer than grid cells: more updates and a sharper posterior.
-NANO_STEER: Block = {
-    "world.tokenizer.temperature": 8.0,
-    "schedule.updates": {"world": 1 / 8, "behaviour": 1 / 8},
-}
-
-# A few million parameters: for a workstation.
-SMALL: Block = {
-    "world.tokenizer.kernel": 3,
-    "world.sequence.width": 256,
-    "world.sequence.layers": 2,
-    "behaviour.actor": (256, 256),
-    "behaviour.critic": (256, 256),
-    "learning.world.batch": 8,
-    "learning.world.length": 64,
-    "learning.world.optimiser.rate": 2e-4,
-    "learning.world.optimiser.rates": {"tokenizer": 4e-4},
-    "learning.world.optimiser.warm_up": 200,
-    "learning.behaviour.batch": 256,
-    "learning.behaviour.optimiser.rate": 1e-4,
-    "learning.behaviour.optimiser.warm_up": 200,
-}
-SMALL_VQ: Block = {
-    "world.tokenizer.filters": (32, 64, 128),
-    "world.tokenizer.strides": (2, 2, 2),
-}
-SMALL_CATEGORICAL: Block = {
-    "world.tokenizer.filters": (32, 64, 128, 128),
-    "world.tokenizer.strides": (2, 2, 2, 2),
-}
 SMALL_TRANSFORMER: Block = {"world.sequence.feedforward": 512}
 
 
 @recipe(
     benchmarks={"dmc": CONTROL},
-    sizes={"nano": {**NANO, **NANO_VQ, **NANO_MAMBA}, "small": {**SMALL, **SMALL_VQ}},
-    games={"toy": TOY, "toy:steer nano": NANO_STEER},
+    sizes={
+        "nano": {**latent.NANO, **latent.NANO_VQ, **NANO_MAMBA},
+        "small": {**latent.SMALL, **latent.SMALL_VQ},
+    },
+    games={"toy": TOY, "toy:steer nano": latent.NANO_STEER},
 )
 def step_vq_m() -> Recipe:
     """64 VQ tokens per frame, predicted in parallel; Mamba-2."""
@@ -183,8 +95,8 @@ def step_vq_m() -> Recipe:
 @recipe(
     like=step_vq_m,
     sizes={
-        "nano": {**NANO, **NANO_VQ, **NANO_TRANSFORMER},
-        "small": {**SMALL, **SMALL_VQ, **SMALL_TRANSFORMER},
+        "nano": {**latent.NANO, **latent.NANO_VQ, **NANO_TRANSFORMER},
+        "small": {**latent.SMALL, **latent.SMALL_VQ, **SMALL_TRANSFORMER},
     },
 )
 def step_vq_t() -> Recipe:
@@ -209,13 +121,13 @@ def step_vq_m_96() -> Recipe:
     benchmarks={"dmc": {**CONTROL, "schedule.warm_up": 1_032}},
     sizes={
         "nano": {
-            **NANO,
-            **NANO_VQ,
+            **latent.NANO,
+            **latent.NANO_VQ,
             **NANO_TRANSFORMER,
             "world.tokenizer.filters": (16, 32, 32, 32),
             "world.tokenizer.strides": (2, 2, 2, 2),
         },
-        "small": {**SMALL, **SMALL_CATEGORICAL, **SMALL_TRANSFORMER},
+        "small": {**latent.SMALL, **latent.SMALL_CATEGORICAL, **SMALL_TRANSFORMER},
     },
 )
 def step_vq_iris() -> Recipe:
@@ -240,8 +152,8 @@ def step_vq_iris() -> Recipe:
 @recipe(
     like=step_vq_m,
     sizes={
-        "nano": {**NANO, **NANO_CATEGORICAL, **NANO_MAMBA},
-        "small": {**SMALL, **SMALL_CATEGORICAL},
+        "nano": {**latent.NANO, **latent.NANO_CATEGORICAL, **NANO_MAMBA},
+        "small": {**latent.SMALL, **latent.SMALL_CATEGORICAL},
     },
     games={"toy:steer nano": {}},
 )
@@ -253,8 +165,8 @@ def cb_m() -> Recipe:
 @recipe(
     like=cb_m,
     sizes={
-        "nano": {**NANO, **NANO_CATEGORICAL, **NANO_TRANSFORMER},
-        "small": {**SMALL, **SMALL_CATEGORICAL, **SMALL_TRANSFORMER},
+        "nano": {**latent.NANO, **latent.NANO_CATEGORICAL, **NANO_TRANSFORMER},
+        "small": {**latent.SMALL, **latent.SMALL_CATEGORICAL, **SMALL_TRANSFORMER},
     },
 )
 def cb_t() -> Recipe:

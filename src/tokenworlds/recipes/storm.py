@@ -8,6 +8,7 @@ from tokenworlds.heads.outcomes import MLPReward, MLPTermination
 from tokenworlds.mixers.concatenation import Concatenation
 from tokenworlds.nets.optimisers import Optimiser
 from tokenworlds.priors.factorised import Factorised
+from tokenworlds.recipes import latent
 from tokenworlds.recipes.blocks import TOY, Block, recipe
 from tokenworlds.replay.sampling import Uniform
 from tokenworlds.runs.recipe import Evaluation, Housekeeping, Learning, Recipe
@@ -16,90 +17,24 @@ from tokenworlds.tokenizers.categorical import Categorical
 from tokenworlds.training.schedules.interleaved import Interleaved
 from tokenworlds.worlds.latent import Latent
 
-# DeepMind Control, with GIT-STORM's numbers: 500k steps of two frames, 16 environments.
-CONTROL: Block = {
-    "steps": 500_000,
-    "num_envs": 16,
-    "schedule.updates": {"world": 1 / 16, "behaviour": 1 / 16},
-    "evaluation.every": 100_000,
-    "housekeeping.log_every": 1_600,
-    "housekeeping.save_every": 16_000,
-}
-
-# A few hundred thousand parameters: learns a built-in game on a laptop in minutes.
 NANO: Block = {
-    "num_envs": 16,
-    "world.tokenizer.kernel": 3,
-    "world.tokenizer.groups": 8,
-    # A wrong token in an imagined frame is a ball that is not there: little uniform probability,
-    # few free bits.
-    "world.tokenizer.unimix": 0.001,
-    "world.prior.unimix": 0.001,
-    "world.prior.free_bits": 0.02,
-    "world.sequence.width": 128,
-    "world.sequence.layers": 2,
-    "world.sequence.heads": 4,
+    **latent.NANO,
     "world.sequence.feedforward": 256,
     "world.sequence.positions": 32,
-    "world.sequence.dropout": 0.0,
-    "world.reward.hidden": (128,),
-    "world.termination.hidden": (128,),
-    "behaviour.horizon": 8,
-    "behaviour.actor": (128, 128),
-    "behaviour.critic": (128, 128),
-    "learning.world.batch": 8,
-    "learning.world.length": 16,
-    "learning.world.optimiser.rate": 2e-3,
-    "learning.world.optimiser.warm_up": 50,
-    "learning.behaviour.batch": 64,
-    "learning.behaviour.length": 2,
-    # The policy must stay random until the world has learned.
-    "learning.behaviour.scales.entropy": 1e-2,
-    "learning.behaviour.optimiser.rate": 5e-4,
-    "learning.behaviour.optimiser.warm_up": 50,
-    "schedule.warm_up": 1_024,
-    "evaluation.episodes": 10,
-    "evaluation.final_episodes": 10,
-    "housekeeping.log_every": 160,
-    "housekeeping.save_every": 1_000,
 }
 NANO_CATEGORICAL: Block = {
-    "steps": 14_000,
-    "world.tokenizer.filters": (16, 32, 32, 32),
-    "world.tokenizer.strides": (2, 2, 2, 2),
+    **latent.NANO_CATEGORICAL,
     # Batch norm over few frames and unbounded pixels lose the small objects of a game.
     "world.tokenizer.style": "silu",
     "world.tokenizer.output": "sigmoid",
-    "learning.world.optimiser.rates": {"tokenizer": 2e-3},
     "schedule.updates": {"world": 1 / 8, "behaviour": 1 / 8},
 }
-
-# A few million parameters: for a workstation.
-SMALL: Block = {
-    "world.tokenizer.kernel": 3,
-    "world.sequence.width": 256,
-    "world.sequence.layers": 2,
-    "world.sequence.feedforward": 512,
-    "behaviour.actor": (256, 256),
-    "behaviour.critic": (256, 256),
-    "learning.world.batch": 8,
-    "learning.world.length": 64,
-    "learning.world.optimiser.rate": 2e-4,
-    "learning.world.optimiser.rates": {"tokenizer": 4e-4},
-    "learning.world.optimiser.warm_up": 200,
-    "learning.behaviour.batch": 256,
-    "learning.behaviour.optimiser.rate": 1e-4,
-    "learning.behaviour.optimiser.warm_up": 200,
-}
-SMALL_CATEGORICAL: Block = {
-    "world.tokenizer.filters": (32, 64, 128, 128),
-    "world.tokenizer.strides": (2, 2, 2, 2),
-}
+SMALL: Block = {**latent.SMALL, "world.sequence.feedforward": 512}
 
 
 @recipe(
-    benchmarks={"dmc": CONTROL},
-    sizes={"nano": {**NANO, **NANO_CATEGORICAL}, "small": {**SMALL, **SMALL_CATEGORICAL}},
+    benchmarks={"dmc": latent.CONTROL},
+    sizes={"nano": {**NANO, **NANO_CATEGORICAL}, "small": {**SMALL, **latent.SMALL_CATEGORICAL}},
     games={"toy": TOY},
 )
 def storm() -> Recipe:
