@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tokenworlds.core.features import TokenFeature, one_hots, stack
+from tokenworlds.core.types import TokenFeature, one_hots, stack_features
 from tokenworlds.nets.blocks import Perceptron
 from tokenworlds.nets.fast.tokens import (
     MIN_STATES,
@@ -56,10 +56,10 @@ def test_one_hots_are_ones_where_indices_point() -> None:
 
 def test_features_are_stacked_with_or_without_tokens() -> None:
     coded = some_tokens(2)
-    both = stack([coded, coded])
+    both = stack_features([coded, coded])
     assert isinstance(both, TokenFeature)
     assert len(both) == 2
     assert torch.equal(both[1:].to_dense()[0], coded.to_dense())
-    numbers = stack([coded.vector, coded.vector])
+    numbers = stack_features([coded.vector, coded.vector])
     assert isinstance(numbers, torch.Tensor)
     assert numbers.shape == (2, 2, 1, 4)

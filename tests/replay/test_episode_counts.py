@@ -11,8 +11,7 @@ from replay_examples import open_store, random_play, record
 from test_sampling import assert_frequencies
 
 from tokenworlds.core.errors import UserError
-from tokenworlds.replay.sampling import EpisodeCounts, Episodes
-from tokenworlds.replay.segments import Windows
+from tokenworlds.replay.sampling import EpisodeCounts, Episodes, Windows
 
 BATCHES = {"tokenizer": 8, "world": 8, "behaviour": 8}
 LENGTHS = (2, 10, 28, 60)

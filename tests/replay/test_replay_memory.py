@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from tokenworlds.core.types import ActionSpace, FrameShape
-from tokenworlds.replay.segments import gather
+from tokenworlds.replay.sampling import gather
 from tokenworlds.replay.store import ReplayStore
 
 def anonymous():

@@ -19,10 +19,10 @@ from tokenworlds.replay.sampling import (
     Latest,
     OnlineUniform,
     Uniform,
+    Windows,
     probabilities,
     sample_indices,
 )
-from tokenworlds.replay.segments import Windows
 
 BATCHES = {"world": 2, "behaviour": 6}
 SAMPLERS = [

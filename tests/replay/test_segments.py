@@ -14,8 +14,7 @@ from torch import Tensor
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import ActionSpace
-from tokenworlds.replay.sampling import Uniform
-from tokenworlds.replay.segments import Windows, gather
+from tokenworlds.replay.sampling import Uniform, Windows, gather
 
 
 @pytest.fixture(autouse=True, scope="module")

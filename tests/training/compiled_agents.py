@@ -18,8 +18,7 @@ from tokenworlds.core.protocols import CachesTokens, Compilable
 from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.recipes.catalogue import load
 from tokenworlds.runs.recipe import Recipe
-from tokenworlds.training.compilation import Compiler, Lower
-from tokenworlds.training.learner import Learner
+from tokenworlds.training.learner import Compiler, Learner, Lower
 
 SPACE = ActionSpace(4)
 TINY = 1e-4

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Generator, Tensor, fx, nn
 
-from tokenworlds.training.compilation import CACHE, Compiler, own_cache
+from tokenworlds.training.learner import CACHE, Compiler, own_cache
 
 CPU = torch.device("cpu")
 

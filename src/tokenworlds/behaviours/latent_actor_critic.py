@@ -12,9 +12,17 @@ from torch import Generator, Tensor, nn
 
 from tokenworlds.behaviours.imagination import Trajectory, imagine, rollout
 from tokenworlds.core.config import Component, ConfigOf
-from tokenworlds.core.features import Feature, stack
 from tokenworlds.core.protocols import World
-from tokenworlds.core.types import ActionSpace, Carry, FrameShape, Losses, Segment, View
+from tokenworlds.core.types import (
+    ActionSpace,
+    Carry,
+    Feature,
+    FrameShape,
+    Losses,
+    Segment,
+    View,
+    stack_features,
+)
 from tokenworlds.nets.blocks import Perceptron, Style, shrink_output
 from tokenworlds.nets.distributions import Bins, TwoHot
 from tokenworlds.nets.policies import Policy, choose, policy_of, policy_width
@@ -93,7 +101,7 @@ class LatentActorCritic(nn.Module, Component):
             steps=self.horizon,
             generator=generator,
         )
-        return rollout(steps, stack)
+        return rollout(steps, stack_features)
 
     def losses_of(self, dream: Trajectory) -> Losses:
         """`actor`, `entropy` (negative), `critic` and `slow_critic`, weighted by survival."""

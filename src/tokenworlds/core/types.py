@@ -13,7 +13,7 @@ B  batch     T  time       K  tokens of a frame     V  vocabulary     D  width
 C  channels  H, W  size    A  actions, or size of an action vector    N  environments
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,7 +26,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tokenworlds.core.errors import unknown
-from tokenworlds.core.features import Feature, to_dense
 from tokenworlds.core.trees import map_tensors
 
 Carry = Any
@@ -138,6 +137,31 @@ class GaussianLatent:
     vector: Float[Tensor, "*rest K D"]
     mean: Float[Tensor, "*rest K D"]
     log_variance: Float[Tensor, "*rest K D"]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFeature:
+    """Token indices and a vector. Networks sum rows of their weights instead of multiplying
+    one-hots."""
+
+    index: Int[Tensor, "*rest K"]
+    vector: Float[Tensor, "*rest D"]
+    vocabulary: int
+
+    def to_dense(self) -> Float[Tensor, "*rest E"]:
+        """One vector: the one-hots of all tokens, then the numbers."""
+        hard = one_hots(self.index, self.vocabulary, self.vector.dtype)
+        return torch.cat([rearrange(hard, "... k v -> ... (k v)"), self.vector], dim=-1)
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __getitem__(self, rows: slice) -> "TokenFeature":
+        return TokenFeature(self.index[rows], self.vector[rows], self.vocabulary)
+
+
+Feature = Tensor | TokenFeature
+"""What a behaviour reads of a state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,3 +281,25 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
 def to_frames(frame: UInt8[Tensor, "*rest H W C"]) -> Float[Tensor, "*rest C H W"]:
     """Bytes to numbers in [0, 1], channels first in shape and in memory."""
     return rearrange(frame, "... h w c -> ... c h w").contiguous() / 255.0
+
+
+def to_dense(feature: Feature) -> Tensor:
+    return feature if isinstance(feature, Tensor) else feature.to_dense()
+
+
+def one_hots(
+    index: Int[Tensor, "*rest"], vocabulary: int, dtype: torch.dtype = torch.float32
+) -> Float[Tensor, "*rest V"]:
+    """One-hots in the given type; `functional.one_hot` would go through integers."""
+    blank = torch.zeros(*index.shape, vocabulary, dtype=dtype, device=index.device)
+    return blank.scatter_(-1, index.unsqueeze(-1), 1.0)
+
+
+def stack_features(features: Sequence[Feature]) -> Feature:
+    """Stack along a new first axis."""
+    tokens = [each for each in features if isinstance(each, TokenFeature)]
+    if not tokens:
+        return torch.stack([each for each in features if isinstance(each, Tensor)])
+    index = torch.stack([each.index for each in tokens])
+    vector = torch.stack([each.vector for each in tokens])
+    return TokenFeature(index, vector, tokens[0].vocabulary)

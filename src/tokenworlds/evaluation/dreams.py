@@ -20,7 +20,7 @@ from tokenworlds.behaviours.imagination import Step, imagine
 from tokenworlds.core.protocols import SamplesRandomTokens, World
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import Reconstruction, Segment
-from tokenworlds.replay.segments import Windows, gather
+from tokenworlds.replay.sampling import Windows, gather
 from tokenworlds.replay.store import ReplayStore
 
 Frames = UInt8[np.ndarray, "B T H W C"]

@@ -8,9 +8,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from tokenworlds.core.errors import UserError
-from tokenworlds.core.features import Feature
 from tokenworlds.core.precision import widen
-from tokenworlds.core.types import FrameShape
+from tokenworlds.core.types import Feature, FrameShape
 from tokenworlds.nets.fast.convolution import BatchNormed, NormedSiLU, convolve
 from tokenworlds.nets.fast.tokens import map_feature
 

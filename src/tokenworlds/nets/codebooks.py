@@ -14,9 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
-from tokenworlds.core.features import one_hots
 from tokenworlds.core.precision import full_precision, widen
-from tokenworlds.core.types import Codes
+from tokenworlds.core.types import Codes, one_hots
 
 
 class Codebook(nn.Module, Component):

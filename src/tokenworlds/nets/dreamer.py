@@ -11,8 +11,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tokenworlds.core.features import Feature, to_dense
 from tokenworlds.core.precision import widen
+from tokenworlds.core.types import Feature, to_dense
 from tokenworlds.nets.blocks import RMSNorm
 
 EPSILON = 1e-4

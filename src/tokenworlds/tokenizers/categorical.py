@@ -10,9 +10,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
-from tokenworlds.core.features import one_hots
 from tokenworlds.core.precision import widen
-from tokenworlds.core.types import Codes, Context, FrameShape, Losses
+from tokenworlds.core.types import Codes, Context, FrameShape, Losses, one_hots
 from tokenworlds.nets.blocks import (
     ConvolutionDecoder,
     ConvolutionEncoder,

@@ -9,9 +9,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
-from tokenworlds.core.features import one_hots
 from tokenworlds.core.precision import widen
-from tokenworlds.core.types import Codes, Context, FrameShape, Losses
+from tokenworlds.core.types import Codes, Context, FrameShape, Losses, one_hots
 from tokenworlds.nets.blocks import ConvolutionDecoder, ConvolutionEncoder, finish_map, grid_of
 from tokenworlds.nets.codebooks import Codebook, certain, code_histogram, usage_metrics
 from tokenworlds.nets.distributions import mix_uniform

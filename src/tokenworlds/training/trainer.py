@@ -28,13 +28,12 @@ from tokenworlds.core.trees import named_tensors, restore_tensors, where_rows
 from tokenworlds.core.types import Segment
 from tokenworlds.envs.vector import Finished, VectorEnv
 from tokenworlds.evaluation.episodes import random_actions
-from tokenworlds.replay.segments import Windows, gather
+from tokenworlds.replay.sampling import Windows, gather
 from tokenworlds.replay.store import ReplayStore
 from tokenworlds.runs.checkpoint import Checkpoint
 from tokenworlds.runs.recipe import Collection, Recipe
 from tokenworlds.runs.spec import RunSpec
-from tokenworlds.training.compilation import Compiler
-from tokenworlds.training.learner import Learner, LossContext
+from tokenworlds.training.learner import Compiler, Learner, LossContext
 from tokenworlds.training.token_cache import LatentStore, TokenCache
 
 TOKENS, LATENTS, OPTIMISER = "tokens", "latents", "optimiser_"

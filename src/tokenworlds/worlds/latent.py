@@ -13,7 +13,6 @@ from torch import Generator, Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
-from tokenworlds.core.features import TokenFeature
 from tokenworlds.core.protocols import Head, Prior, SequenceModel, StateMixer, Tokenizer
 from tokenworlds.core.trees import map_tensors, where_rows
 from tokenworlds.core.types import (
@@ -24,6 +23,7 @@ from tokenworlds.core.types import (
     Outcome,
     Reconstruction,
     Segment,
+    TokenFeature,
     Trainable,
     View,
     to_frames,

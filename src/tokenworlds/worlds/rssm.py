@@ -18,7 +18,6 @@ from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
-from tokenworlds.core.features import one_hots
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import (
     ActionSpace,
@@ -30,6 +29,7 @@ from tokenworlds.core.types import (
     Trainable,
     View,
     masked_mean,
+    one_hots,
     to_frames,
 )
 from tokenworlds.nets.blocks import RMSNorm

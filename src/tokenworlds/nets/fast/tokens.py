@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tokenworlds.core.features import Feature, TokenFeature
+from tokenworlds.core.types import Feature, TokenFeature
 
 MIN_STATES = 64
 """For fewer states, transposing the weights of a layer costs more than it saves."""
