@@ -8,10 +8,10 @@ import re
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Any
 
 import tyro
-from tyro.conf import subcommand
+from tyro.extras import subcommand_cli_from_dict
 
 from tokenworlds.commands.agents import Agents
 from tokenworlds.commands.bench import Bench
@@ -24,19 +24,19 @@ from tokenworlds.commands.resume import Resume
 from tokenworlds.commands.show import Show
 from tokenworlds.commands.train import Train
 from tokenworlds.core.errors import UserError, unknown
+from tokenworlds.core.process import prepare_process
 
-Command = (
-    Annotated[Train, subcommand("train")]
-    | Annotated[Resume, subcommand("resume")]
-    | Annotated[Evaluate, subcommand("evaluate")]
-    | Annotated[Dream, subcommand("dream")]
-    | Annotated[Show, subcommand("show")]
-    | Annotated[Bench, subcommand("bench")]
-    | Annotated[Agents, subcommand("agents")]
-    | Annotated[Envs, subcommand("envs")]
-    | Annotated[Doctor, subcommand("doctor")]
-)
-COMMANDS = ("train", "resume", "evaluate", "dream", "show", "bench", "agents", "envs", "doctor")
+COMMANDS: dict[str, type[Any]] = {
+    "train": Train,
+    "resume": Resume,
+    "evaluate": Evaluate,
+    "dream": Dream,
+    "show": Show,
+    "bench": Bench,
+    "agents": Agents,
+    "envs": Envs,
+    "doctor": Doctor,
+}
 ABOUT = "Agents that learn from pixels inside a world model made of discrete tokens."
 USER_ERROR, FAILED, INTERRUPTED, BROKEN_PIPE = 2, 1, 130, 141
 
@@ -65,7 +65,9 @@ def run(args: list[str]) -> int:
         return 0
     if args and not args[0].startswith("-") and args[0] not in COMMANDS:
         raise unknown("command", args[0], COMMANDS)
-    code: int = parse(args or ["--help"]).execute()
+    command = parse(args or ["--help"])
+    prepare_process()
+    code: int = command.execute()
     return code
 
 
@@ -74,7 +76,13 @@ def parse(args: list[str]) -> Any:
     errors = io.StringIO()
     try:
         with contextlib.redirect_stderr(errors):
-            return tyro.cli(Command, prog="tokenworlds", description=ABOUT, args=args)
+            if args[0] in COMMANDS:
+                # The parser of all commands would suggest options of other commands.
+                prog = f"tokenworlds {args[0]}"
+                return tyro.cli(COMMANDS[args[0]], prog=prog, args=args[1:])
+            return subcommand_cli_from_dict(
+                COMMANDS, prog="tokenworlds", description=ABOUT, args=args
+            )
     except SystemExit as end:
         if end.code:
             raise UserError(sentence(errors.getvalue(), args)) from None

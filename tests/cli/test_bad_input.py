@@ -37,6 +37,7 @@ ERRORS = [
     (["train", "--seed", "-1"], "--seed: takes a whole number of 0 or more, not '-1'", ""),
     (["train", "--threads", "0"], "--threads: takes a whole number of 1 or more, not '0'", ""),
     (["train", "--stepz", "5"], "--stepz", "did you mean --steps?"),
+    (["dream", "run", "--horzon", "5"], "--horzon", "did you mean --horizon?"),
     (["train", "step-vq-m", "catch"], "catch", "tokenworlds train --help"),
     (["train", "my_agents.py:mine"], "'my_agents.py' is no file", ""),
     (["resume"], "RUN", "tokenworlds resume --help"),
@@ -61,6 +62,15 @@ def test_an_error_names_the_value_and_the_nearest_match(
     assert hint in text
     assert captured.out == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_option_of_another_command_is_not_suggested(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["train", "storm", "--out", "file"]) == 2
+    text = sentence(capsys.readouterr().err)
+    assert "--out" in text
+    assert "did you mean" not in text
 
 
 @pytest.mark.parametrize(

@@ -64,9 +64,6 @@ class Bench:
     """Print one JSON document."""
 
     def execute(self) -> int:
-        from tokenworlds.core.process import prepare_process
-
-        prepare_process()
         return self.report_scaling() if self.scaling else self.report_costs()
 
     def report_costs(self) -> int:

@@ -19,9 +19,6 @@ class Doctor:
 
     def execute(self) -> int:
         """Exits with 1 if something that training needs does not work."""
-        from tokenworlds.core.process import prepare_process
-
-        prepare_process()
         from tokenworlds.commands.diagnosis import diagnose
         from tokenworlds.recipes.catalogue import load
 

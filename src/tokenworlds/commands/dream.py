@@ -38,9 +38,6 @@ class Dream:
     """Print one JSON document."""
 
     def execute(self) -> int:
-        from tokenworlds.core.process import prepare_process
-
-        prepare_process()
         from tokenworlds.commands import choices
 
         folder, spec = choices.open_run(self.run)

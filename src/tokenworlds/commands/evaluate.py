@@ -28,9 +28,6 @@ class Evaluate:
     """Print one JSON document."""
 
     def execute(self) -> int:
-        from tokenworlds.core.process import prepare_process
-
-        prepare_process()
         from tokenworlds.commands import choices
         from tokenworlds.commands.running import score_text
         from tokenworlds.evaluation.results import FILE, to_document, write_result

@@ -13,9 +13,6 @@ class Resume:
     """Folder of the run."""
 
     def execute(self) -> int:
-        from tokenworlds.core.process import prepare_process
-
-        prepare_process()
         from tokenworlds.commands import choices, running
         from tokenworlds.training import session
 

@@ -51,9 +51,6 @@ class Train:
     """Protocol of the environment, from 'tokenworlds envs'."""
 
     def execute(self) -> int:
-        from tokenworlds.core.process import prepare_process
-
-        prepare_process()
         from tokenworlds.commands import choices, running
         from tokenworlds.runs.folder import RunFolder, free_folder
         from tokenworlds.training import session
