@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,17 +33,7 @@ def test_commands_are_valid(words: list[str], monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.chdir(ROOT)
     command = parse(words)
     if isinstance(command, Train):
-        choose_run(
-            recipe=command.recipe,
-            size=command.size,
-            env=command.env,
-            protocol=command.protocol,
-            seed=command.seed,
-            steps=command.steps,
-            device="cpu",
-            threads=1,
-            assignments=command.assignments,
-        )
+        choose_run(replace(command, device="cpu", threads=1))
 
 
 def test_make_targets_exist() -> None:

@@ -6,7 +6,7 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -26,7 +26,7 @@ from tokenworlds.commands.train import Train
 from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.core.process import prepare_process
 
-COMMANDS: dict[str, type[Any]] = {
+COMMANDS: dict[str, Callable[..., Any]] = {
     "train": Train,
     "resume": Resume,
     "evaluate": Evaluate,

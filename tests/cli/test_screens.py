@@ -3,14 +3,14 @@
 import io
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from tokenworlds.terminal.screen import (
-    Heading,
+from tokenworlds.commands.screen import (
     LiveScreen,
     PlainScreen,
     SteadyLive,
@@ -20,8 +20,19 @@ from tokenworlds.terminal.screen import (
     open_screen,
     sparkline,
 )
+from tokenworlds.envs.catalogue import EnvSpec
+from tokenworlds.recipes.catalogue import load
+from tokenworlds.runs.spec import RunSpec
 
-HEADING = Heading("step-vq-m", "nano", "toy:catch", 7, 5000, Path("runs/somewhere"), 1.0)
+SPEC = RunSpec(
+    recipe_name="step-vq-m",
+    size="nano",
+    recipe=replace(load("step-vq-m", "nano").recipe, steps=5000),
+    env=EnvSpec("catch"),
+    seed=7,
+    threads=1,
+)
+FOLDER = Path("runs/somewhere")
 RATES = {
     "agent_steps": 812.3,
     "world_updates": 4.126,
@@ -45,7 +56,7 @@ def events() -> Iterator[dict[str, Any]]:
 
 def drawn(width: int, height: int, with_events: bool = True) -> list[str]:
     console = Console(file=io.StringIO(), force_terminal=True, width=width, height=height)
-    screen = LiveScreen(HEADING, console)
+    screen = LiveScreen(SPEC, FOLDER, console)
     if with_events:
         for event in events():
             screen.event(event)
@@ -103,17 +114,17 @@ def test_a_resized_terminal_is_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_request_to_stop_is_confirmed(capfd: pytest.CaptureFixture[str]) -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=80, height=24)
-    live = LiveScreen(HEADING, console)
+    live = LiveScreen(SPEC, FOLDER, console)
     live.stopping()
     with console.capture() as captured:
         console.print(live)
     assert "Ctrl-C again to exit at once" in captured.get()
-    PlainScreen(HEADING).stopping()
+    PlainScreen(SPEC, FOLDER).stopping()
     assert "Ctrl-C again to exit at once" in capfd.readouterr().err
 
 
 def test_plain_lines_have_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
-    screen = PlainScreen(HEADING)
+    screen = PlainScreen(SPEC, FOLDER)
     screen.progress(64, RATES, 95.0, 0.6272)
     for event in events():
         screen.event(event)
@@ -134,7 +145,7 @@ def test_without_a_terminal_lines_are_plain_even_with_force_color(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
-    with open_screen(HEADING) as screen:
+    with open_screen(SPEC, FOLDER) as screen:
         screen.note("hello")
     assert capsys.readouterr().out.endswith("note: hello\n")
     assert isinstance(screen, PlainScreen)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tokenworlds.cli import main
-from tokenworlds.terminal.screen import PlainScreen
+from tokenworlds.commands.screen import PlainScreen
 
 STEPS = 64
 TINY = (

@@ -12,6 +12,7 @@ import torch
 from tokenworlds import Agent
 from tokenworlds.cli import main
 from tokenworlds.commands.choices import choose_run
+from tokenworlds.commands.train import Train
 from tokenworlds.core.protocols import Tokenizer, World
 from tokenworlds.core.types import Losses
 from tokenworlds.recipes.catalogue import load_module
@@ -61,17 +62,8 @@ def words_of(command: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def chosen(recipe: str, size: str, *assignments: str) -> RunSpec:
-    return choose_run(
-        recipe=recipe,
-        size=size,
-        env="catch",
-        protocol="",
-        seed=0,
-        steps=None,
-        device="cpu",
-        threads=1,
-        assignments=[assignments],
-    )
+    changes = (assignments,)
+    return choose_run(Train(recipe=recipe, size=size, device="cpu", threads=1, assignments=changes))
 
 
 def built(spec: RunSpec) -> Agent:

@@ -9,6 +9,7 @@ from typing import cast, get_args
 
 import torch
 
+from tokenworlds.commands.train import Train
 from tokenworlds.core.description import override
 from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.core.precision import Precision, best_precision, insist_on_precision
@@ -37,33 +38,22 @@ BOUNDS = {
 }
 
 
-def choose_run(
-    *,
-    recipe: str,
-    size: str,
-    env: str,
-    protocol: str,
-    seed: int,
-    steps: int | None,
-    device: str,
-    threads: int | None,
-    assignments: Sequence[Sequence[str]],
-    precision: str = "auto",
-    compiled: bool = False,
-) -> RunSpec:
-    found = choose_recipe(recipe, size, env, assignments, steps)
-    chosen, device = found.recipe, choose_device(device)
+def choose_run(options: Train) -> RunSpec:
+    found = choose_recipe(
+        options.recipe, options.size, options.env, options.assignments, options.steps
+    )
+    recipe, device = found.recipe, choose_device(options.device)
     return RunSpec(
-        recipe_name=stored_name(recipe),
+        recipe_name=stored_name(options.recipe),
         size=found.size,
-        recipe=chosen,
-        env=EnvSpec(env, protocol, chosen.resolution, chosen.grey),
-        seed=seed,
-        threads=threads or torch.get_num_threads(),
+        recipe=recipe,
+        env=EnvSpec(options.env, options.protocol, recipe.resolution, recipe.grey),
+        seed=options.seed,
+        threads=options.threads or torch.get_num_threads(),
         device=device,
-        precision=choose_precision(precision, device),
-        compiled=compiled,
-        own_files=own_files(chosen),
+        precision=choose_precision(options.precision, device),
+        compiled=options.compile,
+        own_files=own_files(recipe),
     )
 
 

@@ -7,17 +7,18 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 
 from tokenworlds.commands.errors import Failure, explaining_disk_errors
+from tokenworlds.commands.screen import open_screen
+from tokenworlds.core.protocols import Screen
 from tokenworlds.envs.catalogue import best_return
 from tokenworlds.evaluation.results import Result
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.spec import RunSpec
-from tokenworlds.terminal.screen import Heading, StoppableScreen, open_screen
 from tokenworlds.training import session
 from tokenworlds.training.learner import NonFiniteLoss
 from tokenworlds.training.session import SessionEnd
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-Session = Callable[[RunSpec, RunFolder, StoppableScreen, "Interruption"], SessionEnd]
+Session = Callable[[RunSpec, RunFolder, Screen, "Interruption"], SessionEnd]
 
 
 class Interruption:
@@ -59,11 +60,10 @@ class Interruption:
 def run_session(work: Session, spec: RunSpec, folder: RunFolder) -> int:
     """Run `session.start` or `session.resume`; returns the exit code."""
     interruption = Interruption()
-    heading = Heading.of(spec, folder.path, best_return(spec.env.name))
     try:
         with (
             explaining_disk_errors(folder.path),
-            open_screen(heading) as screen,
+            open_screen(spec, folder.path) as screen,
             interruption.listening(screen.stopping),
         ):
             end = work(spec, folder, screen, interruption)

@@ -55,18 +55,6 @@ class Train:
         from tokenworlds.runs.folder import RunFolder, free_folder
         from tokenworlds.training import session
 
-        spec = choices.choose_run(
-            recipe=self.recipe,
-            size=self.size,
-            env=self.env,
-            protocol=self.protocol,
-            seed=self.seed,
-            steps=self.steps,
-            device=self.device,
-            precision=self.precision,
-            compiled=self.compile,
-            threads=self.threads,
-            assignments=self.assignments,
-        )
+        spec = choices.choose_run(self)
         path = Path(self.run) if self.run else free_folder(choices.default_folder(spec))
         return running.run_session(session.start, spec, RunFolder(path))

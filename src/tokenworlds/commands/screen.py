@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from rich.console import Console, ConsoleDimensions, ConsoleOptions, Group, RenderableType
 from rich.live import Live
@@ -17,7 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tokenworlds.core.protocols import Screen
+from tokenworlds.envs.catalogue import best_return
 from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training.loop import EPISODES
 
@@ -38,43 +38,16 @@ SPEEDS = {
 }
 
 
-@runtime_checkable
-class StoppableScreen(Screen, Protocol):
-    """A screen that confirms a request to stop."""
-
-    def stopping(self) -> None:
-        """Confirm; called from a signal handler."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Heading:
-    """Which run this is; `best` is the best possible return, where it is known."""
-
-    recipe: str
-    size: str
-    env: str
-    seed: int
-    steps: int
-    folder: Path
-    best: float | None
-
-    @classmethod
-    def of(cls, spec: RunSpec, folder: Path, best: float | None) -> "Heading":
-        env, steps = spec.env.name, spec.recipe.steps
-        return cls(spec.recipe_name, spec.size, env, spec.seed, steps, folder, best)
-
-
 @contextlib.contextmanager
-def open_screen(heading: Heading) -> Iterator[StoppableScreen]:
+def open_screen(spec: RunSpec, folder: Path) -> Iterator["PlainScreen | LiveScreen"]:
     """The screen that suits standard output."""
     console = Console()
     # Not console.is_terminal, which FORCE_COLOR makes true for files too.
     terminal = sys.stdout.isatty() and not console.is_dumb_terminal
     if not terminal or not encodes_bars(console.encoding):
-        yield PlainScreen(heading)
+        yield PlainScreen(spec, folder)
         return
-    with LiveScreen(heading, console) as screen:
+    with LiveScreen(spec, folder, console) as screen:
         yield screen
 
 
@@ -90,12 +63,13 @@ def encodes_bars(encoding: str) -> bool:
 class PlainScreen:
     """One line of plain text for each event, after a line with the heading."""
 
-    heading: Heading
+    spec: RunSpec
+    folder: Path
     speed: str = ""
     begun: bool = False
 
     def event(self, event: Mapping[str, Any]) -> None:
-        parts = [f"step {event['agent_steps']:,}/{self.heading.steps:,}", *event_parts(event)]
+        parts = [f"step {event['agent_steps']:,}/{self.spec.recipe.steps:,}", *event_parts(event)]
         self._print("  ".join(parts) + self.speed)
 
     def progress(
@@ -119,9 +93,10 @@ class PlainScreen:
             os.write(2, f"{STOPPING}\n".encode())
 
     def _print(self, text: str) -> None:
-        top = self.heading
+        spec = self.spec
         if not self.begun:
-            print(f"{top.recipe} ({top.size}) on {top.env}, seed {top.seed}: {top.folder}")
+            run = f"{spec.recipe_name} ({spec.size}) on {spec.env.name}, seed {spec.seed}"
+            print(f"{run}: {self.folder}")
         self.begun = True
         print(text, flush=True)
 
@@ -158,8 +133,9 @@ class SteadyLive(Live):
 class LiveScreen:
     """Keeps all events and notes, and redraws every second."""
 
-    def __init__(self, heading: Heading, console: Console) -> None:
-        self.heading = heading
+    def __init__(self, spec: RunSpec, folder: Path, console: Console) -> None:
+        self._spec, self._folder = spec, folder
+        self._best = best_return(spec.env.name)
         self._began = time.monotonic()
         self._values: dict[str, list[float]] = defaultdict(list)
         self._notes: deque[str] = deque(maxlen=NOTES)
@@ -212,19 +188,18 @@ class LiveScreen:
         yield self._footer()
 
     def _title(self) -> RenderableType:
-        top = self.heading
-        run = Text.assemble((top.recipe, "bold cyan"), f" {top.size} on ", (top.env, "bold"))
+        spec = self._spec
+        recipe, env = (spec.recipe_name, "bold cyan"), (spec.env.name, "bold")
+        run = Text.assemble(recipe, f" {spec.size} on ", env, f", seed {spec.seed}")
         clock = format_duration(time.monotonic() - self._began)
-        return two_ends(run.append(f", seed {top.seed}"), Text(clock, style="dim"))
+        return two_ends(run, Text(clock, style="dim"))
 
     def _progress(self, width: int) -> RenderableType:
-        total = self.heading.steps
+        total = self._spec.recipe.steps
         text = f"{self._steps:,}/{total:,} steps  {self._share:4.0%}  {self._remaining()}"
         room = max(width - len(text) - 2, 4)
         bar = ProgressBar(total=1.0, completed=self._share, width=room)
-        table = Table.grid(padding=(0, 2, 0, 0))
-        table.add_row(bar, Text(text, no_wrap=True))
-        return table
+        return side_by_side(bar, Text(text, no_wrap=True))
 
     def _remaining(self) -> str:
         if self._share >= 1.0:
@@ -236,8 +211,7 @@ class LiveScreen:
 
     def _returns(self, values: Mapping[str, list[float]], width: int) -> RenderableType:
         curves = {name: values.get(key, []) for name, key in RETURNS.items()}
-        best = self.heading.best
-        beside = "" if best is None else f"best {format_value(best)}"
+        beside = "" if self._best is None else f"best {format_value(self._best)}"
         return curve_table("return", beside, curves, width)
 
     def _losses(self, values: Mapping[str, list[float]], width: int, height: int) -> RenderableType:
@@ -254,7 +228,7 @@ class LiveScreen:
             curve_table(name, self._update_rate(name), terms, share)
             for name, terms in learners.items()
         ]
-        return side_by_side(tables) if beside else Group(*tables)
+        return side_by_side(*tables) if beside else Group(*tables)
 
     def _update_rate(self, learner: str) -> str:
         rate = self._rates.get(f"{learner}_updates")
@@ -268,7 +242,7 @@ class LiveScreen:
     def _footer(self) -> RenderableType:
         if self._stopping:
             return Text(STOPPING, style="bold yellow")
-        folder = Text(str(self.heading.folder), style="dim")
+        folder = Text(str(self._folder), style="dim")
         return two_ends(folder, Text("Ctrl-C saves and stops", style="dim"))
 
 
@@ -298,9 +272,9 @@ def curve_table(
     return table
 
 
-def side_by_side(tables: Sequence[Table]) -> Table:
+def side_by_side(*parts: RenderableType) -> Table:
     row = Table.grid(padding=(0, 2, 0, 0))
-    row.add_row(*tables)
+    row.add_row(*parts)
     return row
 
 

@@ -1,1 +1,0 @@
-"""What a run prints while it trains."""
