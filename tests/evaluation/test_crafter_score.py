@@ -3,7 +3,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_report import EVENTS, METADATA, read
+from test_report import EVENTS, RUN, read
 from test_results import RESULT
 
 from tokenworlds.commands.running import score_text
@@ -90,11 +90,11 @@ def test_the_score_and_the_rates_are_printed() -> None:
 
 
 def test_the_report_shows_the_score_and_the_rates(tmp_path: Path) -> None:
-    text = read(write_report(tmp_path, metadata=METADATA, events=EVENTS, result=COUNTED).page).text
+    text = read(write_report(tmp_path, **RUN, events=EVENTS, result=COUNTED).page).text
     assert text[text.index("Crafter score") + 1] == "12.8 %"
     assert text[text.index("eat_cow") + 1 : text.index("eat_cow") + 3] == [
         "random policy: 0.0 %",
         "25.0 %",
     ]
-    plain = read(write_report(tmp_path, metadata=METADATA, events=EVENTS, result=RESULT).page).text
+    plain = read(write_report(tmp_path, **RUN, events=EVENTS, result=RESULT).page).text
     assert not [word for word in plain if "Crafter" in word or "Achievements" in word]

@@ -11,25 +11,29 @@ from counting_agent import counting_agent, counting_segment
 from PIL import Image
 from test_results import RESULT
 
+from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.evaluation.dreams import DreamRows, dream_rows
 from tokenworlds.evaluation.report import (
-    RunMetadata,
     flatten,
     format_number,
     latest_metrics,
     score_tiles,
     write_report,
 )
+from tokenworlds.recipes.catalogue import load
+from tokenworlds.runs.spec import RunSpec
 
-METADATA = RunMetadata(
-    recipe="step-vq-m",
-    size="nano",
-    env="toy:catch",
-    protocol="toy",
-    seed=3,
-    steps=6000,
-    machine={"python": "3.11.7", "packages": {"torch": "2.13.0"}, "accelerator": None},
-)
+RUN: dict[str, Any] = {
+    "spec": RunSpec(
+        recipe_name="step-vq-m",
+        size="nano",
+        recipe=replace(load("step-vq-m", "nano").recipe, steps=6000),
+        env=EnvSpec("catch"),
+        seed=3,
+        threads=1,
+    ),
+    "machine": {"python": "3.11.7", "packages": {"torch": "2.13.0"}, "accelerator": None},
+}
 EVENTS: list[dict[str, Any]] = [
     {"agent_steps": 64, "world/loss/reward": 3.25, "world/code_perplexity": 1.5},
     {"agent_steps": 128, "world/loss/reward": 0.1234, "behaviour/loss/actor": -0.5},
@@ -78,9 +82,7 @@ def read(path: Path) -> Reader:
 def test_the_page_shows_the_run_its_scores_and_its_metrics(
     tmp_path: Path, dream: DreamRows
 ) -> None:
-    files = write_report(
-        tmp_path, metadata=METADATA, events=EVENTS, result=RESULT, best=1.0, dream=dream
-    )
+    files = write_report(tmp_path, **RUN, events=EVENTS, result=RESULT, best=1.0, dream=dream)
     text = " ".join(read(files.page).text)
     for expected in (
         "step-vq-m (nano) on toy:catch",
@@ -98,7 +100,7 @@ def test_the_page_shows_the_run_its_scores_and_its_metrics(
 
 
 def test_the_page_and_its_pictures_are_in_the_folder(tmp_path: Path, dream: DreamRows) -> None:
-    files = write_report(tmp_path, metadata=METADATA, events=EVENTS, result=RESULT, dream=dream)
+    files = write_report(tmp_path, **RUN, events=EVENTS, result=RESULT, dream=dream)
     assert files.dream is not None
     assert {files.page, files.curve, files.dream} == set(tmp_path.iterdir())
     for path in (files.curve, files.dream):
@@ -107,7 +109,7 @@ def test_the_page_and_its_pictures_are_in_the_folder(tmp_path: Path, dream: Drea
 
 
 def test_the_page_needs_no_other_file_and_no_network(tmp_path: Path, dream: DreamRows) -> None:
-    files = write_report(tmp_path, metadata=METADATA, events=EVENTS, result=RESULT, dream=dream)
+    files = write_report(tmp_path, **RUN, events=EVENTS, result=RESULT, dream=dream)
     reader, source = read(files.page), files.page.read_text()
     assert len(reader.links) == 2 * 4  # Curve, dream and two learners, in light and in dark.
     for link in reader.links:
@@ -120,18 +122,16 @@ def test_the_page_needs_no_other_file_and_no_network(tmp_path: Path, dream: Drea
 
 def test_names_are_escaped(tmp_path: Path) -> None:
     hostile = '<script>alert("&")</script>'
-    metadata = replace(
-        METADATA, recipe=hostile, env=hostile, protocol=hostile, machine={hostile: hostile}
-    )
+    spec = replace(RUN["spec"], recipe_name=hostile, size=hostile)
     events = [{"agent_steps": 1, f"{hostile}/loss/{hostile}": 1.0, "world/code_usage": 0.5}]
-    files = write_report(tmp_path, metadata=metadata, events=events)
+    files = write_report(tmp_path, spec=spec, machine={hostile: hostile}, events=events)
     reader = read(files.page)
     assert "script" not in reader.tags
     assert hostile in reader.text
 
 
 def test_a_run_without_events_has_a_report(tmp_path: Path) -> None:
-    files = write_report(tmp_path, metadata=METADATA, events=[])
+    files = write_report(tmp_path, **RUN, events=[])
     text = " ".join(read(files.page).text)
     assert files.dream is None
     assert "the agent has not been evaluated" in text
@@ -161,7 +161,7 @@ def test_the_latest_value_of_each_metric_is_shown() -> None:
 
 
 def test_unknown_metadata_is_left_out() -> None:
-    assert flatten(METADATA.machine) == {"python": "3.11.7", "torch": "2.13.0"}
+    assert flatten(RUN["machine"]) == {"python": "3.11.7", "torch": "2.13.0"}
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -14,6 +14,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLoca
 from tokenworlds.benchmarking.report import BASELINE, BenchReport, speedups
 from tokenworlds.benchmarking.scaling import AXES, Curve, ScalingReport
 from tokenworlds.benchmarking.tables import number
+from tokenworlds.evaluation.curves import add_legend, add_title, style_axes
 from tokenworlds.evaluation.pictures import LIGHT, figure_bytes
 from tokenworlds.evaluation.results import replace_file
 
@@ -50,15 +51,6 @@ def colours() -> Iterator[str]:
     return cycle((THEME.strong, THEME.soft, THEME.best, THEME.muted))
 
 
-def style_axes(axes: Axes, grid: Literal["both", "x"], label_size: int) -> None:
-    axes.set_facecolor(THEME.background)
-    axes.grid(axis=grid, color=THEME.grid, lw=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(which="both", colors=THEME.muted, length=0, labelsize=label_size)
-    axes.spines[["top", "bottom", "right"]].set_visible(False)
-    axes.spines["left"].set_color(THEME.grid)
-
-
 def cost_figure(reports: Sequence[BenchReport], title: str) -> Figure:
     """Costs of an environment step; below them speedups, if the baseline was measured."""
     heights = [HEIGHT + BAR * len(reports)]
@@ -71,8 +63,7 @@ def cost_figure(reports: Sequence[BenchReport], title: str) -> Figure:
     draw_costs(panels[0], reports)
     if len(panels) > 1:
         draw_speedups(panels[1], reports)
-    heading = panels[0].set_title(title, loc="left", color=THEME.text, fontsize=14, pad=30)
-    heading.set(fontweight="bold", parse_math=False)
+    add_title(panels[0], title, THEME, pad=30)
     return figure
 
 
@@ -126,10 +117,8 @@ def finish_bars(axes: Axes, names: Sequence[str], right: float, label: str) -> N
     axes.invert_yaxis()
     axes.set_xlim(0, right)
     axes.set_xlabel(label, color=THEME.muted, fontsize=11)
-    place: dict[str, Any] = {"bbox_to_anchor": (-0.01, 1.0), "ncols": 4, "borderpad": 0.2}
-    style: dict[str, Any] = {"frameon": False, "labelcolor": THEME.text, "fontsize": 10.5}
-    axes.legend(loc="lower left", **place, **style)
-    style_axes(axes, grid="x", label_size=10)
+    add_legend(axes, THEME, columns=4)
+    style_axes(axes, THEME, grid="x", spine="left")
     axes.tick_params(axis="y", labelcolor=THEME.text)
 
 
@@ -215,7 +204,7 @@ def style_panel(axes: Axes, panel: Panel, ticks: Sequence[int]) -> None:
     axes.set_xlabel(panel.axis, color=THEME.muted, fontsize=10)
     axes.set_xscale("log")
     axes.set_yscale("log")
-    style_axes(axes, grid="both", label_size=9)
+    style_axes(axes, THEME, grid="both", spine="left", label_size=9)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

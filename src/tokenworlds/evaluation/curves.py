@@ -1,9 +1,8 @@
-"""Curves of a run's metrics over agent steps: returns, and the loss terms of each learner."""
+"""Curves of a run's metrics over agent steps, and the style that all charts share."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -22,15 +21,11 @@ WIDE_RANGE = 30.0
 """A positive loss has a logarithmic axis if its maximum exceeds its minimum by this factor."""
 
 
-@dataclass(frozen=True, slots=True)
-class Points:
+class Points(NamedTuple):
     """The logged values of one metric."""
 
     steps: Int[np.ndarray, " T"]
     values: Float[np.ndarray, " T"]
-
-    def __len__(self) -> int:
-        return len(self.steps)
 
 
 def select(events: Sequence[Event], name: str) -> Points:
@@ -49,67 +44,77 @@ def smooth(values: Float[np.ndarray, " T"], spread: float) -> Float[np.ndarray, 
 
     The weights are renormalised at the ends, so a constant stays constant.
     """
-    if not len(values):
-        return values
     radius = math.ceil(3 * spread)
-    kernel = np.exp(-0.5 * (np.arange(-radius, radius + 1) / max(spread, 1e-9)) ** 2)
+    kernel = np.exp(-0.5 * (np.arange(-radius, radius + 1) / spread) ** 2)
     inner = slice(radius, radius + len(values))
     return np.convolve(values, kernel)[inner] / np.convolve(np.ones_like(values), kernel)[inner]
 
 
-def smooth_points(points: Points) -> Float[np.ndarray, " T"]:
-    """Smooth with a spread of 2 % of the points, at least two."""
-    return smooth(points.values, max(2.0, len(points) / 50))
+def style_axes(
+    axes: Axes, theme: Theme, *, grid: Literal["x", "y", "both"], spine: str, label_size: int = 10
+) -> None:
+    """Grid lines instead of a box and ticks, and a line at one side."""
+    axes.set_facecolor(theme.background)
+    axes.grid(axis=grid, color=theme.grid, lw=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(which="both", colors=theme.muted, length=0, labelsize=label_size)
+    for side, line in axes.spines.items():
+        line.set(visible=side == spine, color=theme.grid)
 
 
-def curve_png(
-    events: Sequence[Event],
-    *,
-    title: str,
-    best: float | None = None,
-    random: float | None = None,
-    final: Result | None = None,
-    theme: Theme = LIGHT,
-) -> bytes:
-    """The learning curve as a PNG of 1600 x 900 pixels.
+def add_title(axes: Axes, title: str, theme: Theme, pad: int) -> None:
+    heading = axes.set_title(title, loc="left", color=theme.text, fontsize=14, pad=pad)
+    heading.set(fontweight="bold", parse_math=False)
 
-    `best` and `random` are mean returns, plotted as reference lines; `final` is the evaluation
-    after training.
-    """
-    return figure_bytes(curve_figure(events, title, best, random, final, theme))
+
+def add_legend(axes: Axes, theme: Theme, columns: int) -> None:
+    """A legend between the title and the axes."""
+    place: dict[str, Any] = {"bbox_to_anchor": (-0.01, 1.0), "ncols": columns, "borderpad": 0.2}
+    style: dict[str, Any] = {"frameon": False, "labelcolor": theme.text, "fontsize": 10.5}
+    axes.legend(loc="lower left", **place, **style)
 
 
 def curve_figure(
-    events: Sequence[Event],
-    title: str,
-    best: float | None,
-    random: float | None,
-    final: Result | None,
-    theme: Theme,
+    events: Sequence[Event], title: str, best: float | None, final: Result | None, theme: Theme
 ) -> Figure:
+    """The learning curve, 1600 x 900 pixels.
+
+    The best possible mean return and that of a random policy are reference lines; `final` is the
+    evaluation after training.
+    """
     # Figure, unlike pyplot, keeps no global state.
     layout = ConstrainedLayoutEngine(rect=(0.015, 0.02, 0.97, 0.96))
     figure = Figure(figsize=(8, 4.5), dpi=200, facecolor=theme.background, layout=layout)
     axes = figure.add_subplot()
-    plot_training(axes, select(events, TRAINING), theme)
+    training = select(events, TRAINING)
+    if len(training.steps):
+        plot_smoothed(axes, training, theme.soft, 2.2, "training, smoothed")
     plot_evaluation(axes, select(events, EVALUATION), final, theme)
+    random = final.random_score if final else None
     plot_reference(axes, "best", best, theme.best)
-    plot_reference(axes, "random", random, theme.muted)
-    style_axes(axes, theme)
+    plot_reference(axes, "random", random.mean if random else None, theme.muted)
+    style_steps(axes, theme)
     axes.set_xlabel("agent steps", color=theme.muted, fontsize=11)
     axes.set_ylabel("return", color=theme.muted, fontsize=11)
-    heading = axes.set_title(title, loc="left", color=theme.text, fontsize=14, pad=34)
-    heading.set(fontweight="bold", parse_math=False)
-    add_legend(axes, theme)
+    add_title(axes, title, theme, pad=34)
+    if axes.get_legend_handles_labels()[0]:
+        axes.set_xlim(left=0)
+        add_legend(axes, theme, columns=3)
+    else:
+        note = "no finished episodes yet"
+        axes.text(0.5, 0.5, note, transform=axes.transAxes, ha="center", color=theme.muted)
     return figure
 
 
-def plot_training(axes: Axes, points: Points, theme: Theme) -> None:
-    """Returns of the collected episodes, raw and smoothed."""
-    if len(points):
-        axes.plot(points.steps, points.values, color=theme.soft, lw=0.8, alpha=0.35)
-        style: dict[str, Any] = {"color": theme.soft, "lw": 2.2, "label": "training, smoothed"}
-        axes.plot(points.steps, smooth_points(points), **style)
+def plot_smoothed(
+    axes: Axes, points: Points, colour: str, width: float, label: str | None = None
+) -> None:
+    """The values, and above them their average with a spread of 2 %, at least two points."""
+    axes.plot(*points, color=colour, lw=0.4 * width, alpha=0.3)
+    smoothed = (
+        smooth(points.values, max(2.0, len(points.values) / 50)) if len(points.values) else []
+    )
+    axes.plot(points.steps, smoothed, color=colour, lw=width, label=label)
 
 
 def plot_evaluation(axes: Axes, points: Points, final: Result | None, theme: Theme) -> None:
@@ -138,28 +143,11 @@ def plot_reference(axes: Axes, name: str, value: float | None, colour: str) -> N
     axes.annotate(minus(f"{name}\n{value:.4g}"), color=colour, fontsize=10, **place, **offset)
 
 
-def style_axes(axes: Axes, theme: Theme, ticks: int = 6) -> None:
-    """Horizontal grid lines, no box, steps abbreviated as 2k."""
-    axes.set_facecolor(theme.background)
-    axes.grid(axis="y", color=theme.grid, lw=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(which="both", colors=theme.muted, length=0, labelsize=10)
-    axes.spines[["top", "left", "right"]].set_visible(False)
-    axes.spines["bottom"].set_color(theme.grid)
+def style_steps(axes: Axes, theme: Theme, ticks: int = 6, label_size: int = 10) -> None:
+    """Agent steps along x, abbreviated as 2k."""
+    style_axes(axes, theme, grid="y", spine="bottom", label_size=label_size)
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.xaxis.set_major_locator(MaxNLocator(nbins=ticks, integer=True, steps=[1, 2, 5, 10]))
-
-
-def add_legend(axes: Axes, theme: Theme) -> None:
-    """A legend above the curves, or a note if there are none."""
-    if axes.get_legend_handles_labels()[0]:
-        axes.set_xlim(left=0)
-        place: dict[str, Any] = {"bbox_to_anchor": (-0.01, 1.0), "ncols": 3, "borderpad": 0.2}
-        style: dict[str, Any] = {"frameon": False, "labelcolor": theme.text, "fontsize": 10.5}
-        axes.legend(loc="lower left", **place, **style)
-    else:
-        note = "no finished episodes yet"
-        axes.text(0.5, 0.5, note, transform=axes.transAxes, ha="center", color=theme.muted)
 
 
 def loss_terms(events: Sequence[Event]) -> dict[str, list[str]]:
@@ -192,23 +180,20 @@ def loss_png(
 
 def plot_term(axes: Axes, term: str, points: Points, theme: Theme) -> None:
     """One panel, titled with the term and its latest value."""
-    axes.plot(points.steps, points.values, color=theme.strong, lw=0.6, alpha=0.3)
-    axes.plot(points.steps, smooth_points(points), color=theme.strong, lw=1.5)
-    style_axes(axes, theme, ticks=3)
-    axes.tick_params(labelsize=7)
-    if is_wide(points):
+    plot_smoothed(axes, points, theme.strong, 1.5)
+    style_steps(axes, theme, ticks=3, label_size=7)
+    if is_wide(points.values):
         axes.set_yscale("log")
         axes.yaxis.set_minor_formatter(NullFormatter())
     name = axes.set_title(term.replace("_", " "), loc="left", fontsize=9, color=theme.text)
     name.set(parse_math=False)
-    if len(points):
-        axes.set_title(
-            minus(f"{points.values[-1]:.3g}"), loc="right", fontsize=9, color=theme.muted
-        )
+    if len(points.values):
+        latest = minus(f"{points.values[-1]:.3g}")
+        axes.set_title(latest, loc="right", fontsize=9, color=theme.muted)
 
 
-def is_wide(points: Points) -> bool:
+def is_wide(values: Float[np.ndarray, " T"]) -> bool:
     """Whether a linear axis would flatten the end of the curve."""
-    if not len(points) or points.values.min() <= 0:
+    if not len(values) or values.min() <= 0:
         return False
-    return bool(np.ptp(np.log(points.values)) > np.log(WIDE_RANGE))
+    return bool(np.ptp(np.log(values)) > np.log(WIDE_RANGE))

@@ -7,11 +7,12 @@ from html import escape
 from pathlib import Path
 from typing import Any, NewType
 
-from tokenworlds.evaluation.curves import Event, curve_png, loss_png, loss_terms
+from tokenworlds.evaluation.curves import Event, curve_figure, loss_png, loss_terms
 from tokenworlds.evaluation.dream_picture import dream_png
 from tokenworlds.evaluation.dreams import DreamRows
-from tokenworlds.evaluation.pictures import DARK, LIGHT, Theme, data_uri, minus
-from tokenworlds.evaluation.results import Result, Score, replace_file
+from tokenworlds.evaluation.pictures import DARK, LIGHT, Theme, data_uri, figure_bytes, minus
+from tokenworlds.evaluation.results import Result, replace_file
+from tokenworlds.runs.spec import RunSpec
 
 Html = NewType("Html", str)
 """Markup with every text escaped."""
@@ -70,27 +71,8 @@ DREAM_CAPTION = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunMetadata:
-    """What identifies a run. `machine` holds versions and hardware by name, possibly nested."""
-
-    recipe: str
-    size: str
-    env: str
-    protocol: str
-    seed: int
-    steps: int
-    machine: Mapping[str, Any]
-
-    @property
-    def title(self) -> str:
-        return f"{self.recipe} ({self.size}) on {self.env}"
-
-
 @dataclass(frozen=True, slots=True)
 class ReportFiles:
-    """Paths of the written files."""
-
     page: Path
     curve: Path
     dream: Path | None
@@ -99,7 +81,8 @@ class ReportFiles:
 def write_report(
     folder: Path,
     *,
-    metadata: RunMetadata,
+    spec: RunSpec,
+    machine: Mapping[str, Any],
     events: Sequence[Event],
     result: Result | None = None,
     best: float | None = None,
@@ -107,20 +90,25 @@ def write_report(
 ) -> ReportFiles:
     """Write report.html, curve.png and dream.png into a run's folder.
 
-    `best` is the best possible mean return, if known.
+    `machine` holds versions and hardware by name, possibly nested; `best` is the best possible
+    mean return, if known.
     """
-    curves = in_both_themes(lambda theme: render_curve(metadata, events, result, best, theme))
+    title = f"{spec.recipe_name} ({spec.size}) on {spec.env.name}"
+    curves = in_both_themes(
+        lambda theme: figure_bytes(curve_figure(events, title, best, result, theme))
+    )
     dreams = in_both_themes(partial(dream_png, dream)) if dream else None
+    alt = "recorded and imagined frames"
     html = page(
-        metadata.title,
-        heading(metadata.title, progress_sentence(metadata, events)),
+        title,
+        progress_sentence(spec, events),
         tiles(score_tiles(result, best)),
         *achievement_sections(result),
         section("Learning curve", picture(*curves, "return over agent steps")),
-        dream_section(dreams),
+        section("Dream", picture(*dreams, alt, DREAM_CAPTION)) if dreams else Html(""),
         loss_section(events),
         metrics_section(events),
-        section("Run", table(metadata_rows(metadata))),
+        section("Run", table(run_rows(spec, machine))),
     )
     return ReportFiles(
         replace_file(folder / "report.html", html.encode()),
@@ -133,23 +121,10 @@ def in_both_themes(render: Callable[[Theme], bytes]) -> tuple[bytes, bytes]:
     return render(LIGHT), render(DARK)
 
 
-def render_curve(
-    metadata: RunMetadata,
-    events: Sequence[Event],
-    result: Result | None,
-    best: float | None,
-    theme: Theme,
-) -> bytes:
-    baseline = result.random_score if result else None
-    random = baseline.mean if baseline else None
-    title = metadata.title
-    return curve_png(events, title=title, best=best, random=random, final=result, theme=theme)
-
-
-def progress_sentence(metadata: RunMetadata, events: Sequence[Event]) -> str:
+def progress_sentence(spec: RunSpec, events: Sequence[Event]) -> str:
     done = max((event["agent_steps"] for event in events), default=0)
-    steps = f"{done:,} of {metadata.steps:,} agent steps"
-    return f"Protocol {metadata.protocol}, seed {metadata.seed}, {steps}."
+    steps = f"{done:,} of {spec.recipe.steps:,} agent steps"
+    return f"Protocol {spec.env.protocol}, seed {spec.seed}, {steps}."
 
 
 def score_tiles(result: Result | None, best: float | None) -> list[tuple[str, str, str]]:
@@ -159,10 +134,10 @@ def score_tiles(result: Result | None, best: float | None) -> list[tuple[str, st
     episodes = f"{result.score.episodes} episodes at {result.agent_steps:,} steps"
     actions = action_selection(result.temperature)
     remark = f"± standard error; {episodes}, protocol {result.protocol}, {actions}"
-    shown = [("mean return", format_score(result.score), remark)]
+    shown = [("mean return", minus(str(result.score)), remark)]
     random = result.random_score
     if random is not None:
-        shown.append(("random policy", format_score(random), f"{random.episodes} episodes"))
+        shown.append(("random policy", minus(str(random)), f"{random.episodes} episodes"))
     if result.crafter is not None:
         shown.append(("Crafter score", str(result.crafter), "from the success rates below"))
     if best is not None:
@@ -186,18 +161,12 @@ def achievement_sections(result: Result | None) -> list[Html]:
     return [section("Achievements: success rate", table(rows, remarks))]
 
 
-def dream_section(dreams: tuple[bytes, bytes] | None) -> Html:
-    if dreams is None:
-        return Html("")
-    return section("Dream", picture(*dreams, "recorded and imagined frames", DREAM_CAPTION))
-
-
 def loss_section(events: Sequence[Event]) -> Html:
     parts = []
     for learner, terms in loss_terms(events).items():
         pictures = in_both_themes(partial(loss_png, events, learner, terms))
         alt = f"losses of {learner} over agent steps: {', '.join(terms)}"
-        parts += [subtitle(learner), picture(*pictures, alt)]
+        parts += [Html(f"<h3>{escape(learner)}</h3>"), picture(*pictures, alt)]
     return section("Losses over agent steps", *parts) if parts else Html("")
 
 
@@ -212,11 +181,9 @@ def metrics_section(events: Sequence[Event]) -> Html:
     }
     everything = {name: format_number(value) for name, value in latest.items()}
     chosen = {name: everything[name] for name in explained}
-    return section(
-        "Latest metrics",
-        table(chosen, explained),
-        fold(f"All {len(everything)} metrics", table(everything)),
-    )
+    summary = f"<summary>All {len(everything)} metrics</summary>"
+    fold = Html(f"<details>{summary}\n{table(everything)}\n</details>")
+    return section("Latest metrics", table(chosen, explained), fold)
 
 
 def latest_metrics(events: Sequence[Event]) -> dict[str, int | float]:
@@ -224,15 +191,15 @@ def latest_metrics(events: Sequence[Event]) -> dict[str, int | float]:
     return {name: value for name, value in sorted(merged.items()) if isinstance(value, int | float)}
 
 
-def metadata_rows(metadata: RunMetadata) -> dict[str, str]:
+def run_rows(spec: RunSpec, machine: Mapping[str, Any]) -> dict[str, str]:
     return {
-        "recipe": metadata.recipe,
-        "size": metadata.size,
-        "environment": metadata.env,
-        "protocol": metadata.protocol,
-        "seed": str(metadata.seed),
-        "agent steps": f"{metadata.steps:,}",
-        **flatten(metadata.machine),
+        "recipe": spec.recipe_name,
+        "size": spec.size,
+        "environment": spec.env.name,
+        "protocol": spec.env.protocol,
+        "seed": str(spec.seed),
+        "agent steps": f"{spec.recipe.steps:,}",
+        **flatten(machine),
     }
 
 
@@ -253,10 +220,6 @@ def action_selection(temperature: float) -> str:
     return "sampled actions" + ("" if temperature == 1.0 else f", temperature {temperature:g}")
 
 
-def format_score(score: Score) -> str:
-    return minus(str(score))
-
-
 def format_number(value: int | float, digits: int = 4) -> str:
     """Significant digits; integers in full."""
     return minus(f"{value:,.0f}" if float(value).is_integer() else f"{value:.{digits}g}")
@@ -266,25 +229,18 @@ def join(*parts: Html) -> Html:
     return Html("\n".join(parts))
 
 
-def page(title: str, *body: Html) -> Html:
+def page(title: str, lead: str, *body: Html) -> Html:
     return Html(
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n"
-        f"<body>\n{join(*body)}\n</body>\n</html>\n"
+        f'<body>\n<header><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p></header>\n'
+        f"{join(*body)}\n</body>\n</html>\n"
     )
-
-
-def heading(title: str, lead: str) -> Html:
-    return Html(f'<header><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p></header>')
 
 
 def section(title: str, *body: Html) -> Html:
     return Html(f"<section>\n<h2>{escape(title)}</h2>\n{join(*body)}\n</section>")
-
-
-def subtitle(title: str) -> Html:
-    return Html(f"<h3>{escape(title)}</h3>")
 
 
 def picture(light: bytes, dark: bytes, alt: str, caption: str = "") -> Html:
@@ -316,7 +272,3 @@ def table(rows: Mapping[str, str], remarks: Mapping[str, str] | None = None) -> 
         for name, value in rows.items()
     )
     return Html(f'<div class="scroll"><table>{"".join(lines)}</table></div>')
-
-
-def fold(title: str, *body: Html) -> Html:
-    return Html(f"<details><summary>{escape(title)}</summary>\n{join(*body)}\n</details>")

@@ -103,23 +103,15 @@ def report_run(
 ) -> "ReportFiles":
     """Write report.html and its pictures, with a dream if there are replay and a world model."""
     # Imported here because matplotlib is slow to import.
-    from tokenworlds.evaluation.report import RunMetadata, write_report
+    from tokenworlds.evaluation.report import write_report
 
-    env = spec.env
     return write_report(
         folder.path,
-        metadata=RunMetadata(
-            recipe=spec.recipe_name,
-            size=spec.size,
-            env=env.name,
-            protocol=env.protocol,
-            seed=spec.seed,
-            steps=spec.recipe.steps,
-            machine=folder.machine,
-        ),
+        spec=spec,
+        machine=folder.machine,
         events=read_metrics(folder.path),
         result=read_result(folder.path / FILE),
-        best=best_return(env.name),
+        best=best_return(spec.env.name),
         dream=None if replay is None else dream_if_possible(agent, replay, spec.seed),
     )
 
