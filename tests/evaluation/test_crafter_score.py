@@ -15,7 +15,6 @@ from tokenworlds.evaluation.results import (
     info_by_name,
     read_result,
     score_of_rates,
-    success_rate,
     write_result,
 )
 
@@ -43,7 +42,6 @@ def test_the_score_is_a_geometric_mean_of_one_plus_the_rates() -> None:
 
 
 def test_a_rate_counts_each_episode_with_the_achievement_once() -> None:
-    assert success_rate([0.0, 1.0, 7.0, 0.0]) == 50.0
     score = crafter_score({**COUNTS, "other": (1.0, 1.0, 1.0, 1.0)})
     assert score is not None
     assert score.success == {"collect_wood": 100.0, "eat_cow": 25.0, "eat_plant": 0.0}

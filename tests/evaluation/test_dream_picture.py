@@ -10,21 +10,18 @@ from counting_agent import SIDE, counting_agent, counting_segment, recipe_agent
 from numpy.typing import NDArray
 from PIL import Image
 
-from tokenworlds.core.errors import UserError
 from tokenworlds.evaluation.dream_picture import (
     FAINT,
-    Layout,
+    Sheet,
     dream_png,
     enlarge,
     format_reward,
-    imagined_rows,
-    render_dream,
     render_step,
     render_tokens,
-    write_animation,
+    write_dream,
 )
 from tokenworlds.evaluation.dreams import RANDOM_DREAM, DreamRows, dream_rows
-from tokenworlds.evaluation.pictures import DARK, LIGHT, greys, token_colours
+from tokenworlds.evaluation.pictures import DARK, LIGHT, Theme, greys, token_colours
 
 STEPS, HORIZON = 7, 5
 
@@ -36,16 +33,17 @@ def made_rows(name: str | None = "step-vq-m") -> DreamRows:
     return dream_rows(agent, segment, horizon=HORIZON, generator=generator)
 
 
-def cell(picture: Image.Image, layout: Layout, at: tuple[int, int], line: int) -> NDArray[np.uint8]:
+def cell(picture: Image.Image, layout: Sheet, at: tuple[int, int], line: int) -> NDArray[np.uint8]:
     x, y = layout.x(at[1]), layout.y(at[0], line)
     return np.asarray(picture.crop((x, y, x + layout.width, y + layout.height)))
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
-def test_every_line_shows_its_exact_frames(theme: object) -> None:
+def test_every_line_shows_its_exact_frames(theme: Theme) -> None:
     rows = made_rows()
     assert rows.tokens is not None
-    picture, layout = render_dream(rows, theme), Layout.of(rows)  # type: ignore[arg-type]
+    layout = Sheet(rows, theme)
+    picture = layout.draw()
     assert layout.factor == 8
     for at in np.ndindex(2, STEPS):
         np.testing.assert_array_equal(cell(picture, layout, at, 0), enlarge(rows.real[at], 8))
@@ -59,14 +57,15 @@ def test_every_line_shows_its_exact_frames(theme: object) -> None:
 
 def test_context_frames_are_faded_in_the_dream() -> None:
     rows = made_rows(None)
-    picture, layout = render_dream(rows), Layout.of(rows)
+    layout = Sheet(rows)
+    picture = layout.draw()
     context, real = cell(picture, layout, (0, 0), 1), cell(picture, layout, (0, 0), 0)
     assert (context > real).all()
 
 
 def test_frames_do_not_overlap_and_lie_within_the_picture() -> None:
     rows = made_rows()
-    layout = Layout.of(rows)
+    layout = Sheet(rows)
     width, height = layout.size
     edges = [layout.x_range(time, time + 1) for time in range(STEPS)]
     assert all(right < left for (_, right), (left, _) in pairwise(edges))
@@ -77,7 +76,7 @@ def test_frames_do_not_overlap_and_lie_within_the_picture() -> None:
 
 
 def test_a_wider_gap_precedes_the_dream() -> None:
-    layout = Layout.of(made_rows())
+    layout = Sheet(made_rows())
     gaps = np.diff([layout.x(time) for time in range(STEPS)]) - layout.width
     # Row 0 has context at 0, 1, 4 and 5 (a new episode) and dreams at 2, 3 and 6; row 1 from 2 on.
     assert (gaps[[1, 3, 5]] > gaps[[0, 2, 4]]).all()
@@ -88,22 +87,23 @@ def test_the_picture_is_a_png_and_the_same_for_the_same_seed() -> None:
     png = dream_png(first)
     with Image.open(io.BytesIO(png)) as picture:
         assert picture.format == "PNG"
-        assert picture.size == Layout.of(first).size
+        assert picture.size == Sheet(first).size
     assert png == dream_png(second)
 
 
 def test_grey_frames_are_rendered_grey() -> None:
     rows = made_rows(None)
     grey = replace(rows, real=rows.real[..., :1], dream=rows.dream[..., :1])
-    picture, layout = render_dream(grey), Layout.of(grey)
+    layout = Sheet(grey)
+    picture = layout.draw()
     np.testing.assert_array_equal(cell(picture, layout, (1, 3), 0), enlarge(rows.real[1, 3], 8))
 
 
 def test_rewards_take_space_only_if_there_are_any() -> None:
     rows = made_rows(None)
     none = replace(rows, reward=np.zeros_like(rows.reward))
-    assert Layout.of(rows).size[1] > Layout.of(none).size[1]
-    assert render_dream(none).size == Layout.of(none).size
+    assert Sheet(rows).size[1] > Sheet(none).size[1]
+    assert Sheet(none).draw().size == Sheet(none).size
 
 
 def test_padding_is_left_blank() -> None:
@@ -112,7 +112,7 @@ def test_padding_is_left_blank() -> None:
     rows = dream_rows(
         counting_agent(), replace(segment, mask=mask), horizon=HORIZON, generator=None
     )
-    blank = cell(render_dream(rows), Layout.of(rows), (0, 6), 0)
+    blank = cell(Sheet(rows).draw(), Sheet(rows), (0, 6), 0)
     assert (blank == 255).all()
 
 
@@ -142,7 +142,8 @@ def test_unchanged_tokens_are_faint_and_empty_cells_blank() -> None:
 def test_a_random_dream_is_rendered_and_labelled_below_the_dream() -> None:
     rows = made_rows(None)
     both = replace(rows, random_dream=255 - rows.dream)
-    picture, layout = render_dream(both), Layout.of(both)
+    layout = Sheet(both)
+    picture = layout.draw()
     assert both.kinds == ["real", "dream", RANDOM_DREAM]
     rendered = cell(picture, layout, (1, 3), 2)
     np.testing.assert_array_equal(rendered, enlarge(255 - rows.dream[1, 3], 8))
@@ -185,8 +186,8 @@ def test_rewards_are_formatted_briefly(value: float, text: str) -> None:
 def test_frames_of_all_sizes_are_enlarged_to_about_the_same_size() -> None:
     rows, zeros = made_rows(None), np.zeros((2, STEPS, 96, 96, 3), np.uint8)
     large = replace(rows, real=zeros, dream=zeros)
-    assert SIDE * Layout.of(rows).factor == 128
-    assert Layout.of(large).factor == 1
+    assert SIDE * Sheet(rows).factor == 128
+    assert Sheet(large).factor == 1
 
 
 @pytest.fixture
@@ -199,7 +200,7 @@ def rows() -> DreamRows:
 def test_every_step_is_shown_for_the_given_time(
     tmp_path: Path, rows: DreamRows, suffix: str
 ) -> None:
-    path = write_animation(tmp_path / f"dream.{suffix}", rows, seconds=0.5)
+    path = write_dream(tmp_path / f"dream.{suffix}", rows, seconds=0.5)
     with Image.open(path) as animation:
         assert animation.n_frames == 6  # type: ignore[attr-defined]
         durations = []
@@ -211,7 +212,7 @@ def test_every_step_is_shown_for_the_given_time(
 
 
 def test_each_row_is_imagined_in_its_own_steps(rows: DreamRows) -> None:
-    imagined = np.array([imagined_rows(rows, time) for time in range(6)]).T
+    imagined = rows.imagined
     np.testing.assert_array_equal(imagined[0], [False, False, True, True, True, True])
     np.testing.assert_array_equal(imagined[1], [False, False, True, False, False, True])
 
@@ -228,10 +229,5 @@ def test_a_random_dream_has_its_own_column(rows: DreamRows) -> None:
 
 
 def test_no_partial_file_remains(tmp_path: Path, rows: DreamRows) -> None:
-    write_animation(tmp_path / "dream.WEBP", rows)
+    write_dream(tmp_path / "dream.WEBP", rows)
     assert [path.name for path in tmp_path.iterdir()] == ["dream.WEBP"]
-
-
-def test_other_formats_are_refused(tmp_path: Path, rows: DreamRows) -> None:
-    with pytest.raises(UserError, match=r"\.mp4"):
-        write_animation(tmp_path / "dream.mp4", rows)

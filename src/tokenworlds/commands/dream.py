@@ -39,11 +39,12 @@ class Dream:
 
     def execute(self) -> int:
         from tokenworlds.commands import choices
+        from tokenworlds.evaluation.dream_picture import write_dream
 
         folder, spec = choices.open_run(self.run)
         out = check_output(Path(self.out) if self.out else folder.path / "dream.webp", FORMATS)
         rows = self.dream(folder, spec)
-        write_picture(out, rows)
+        write_dream(out, rows)
         if self.json:
             frames = rows.real.shape[1]
             print(json.dumps({"out": str(out), "rows": rows.kinds, "frames": frames}, indent=2))
@@ -75,14 +76,3 @@ class Dream:
             steps = replay.length
             raise UserError(f"{folder.path} has only {steps} steps in replay, too few for a dream")
         return rows
-
-
-def write_picture(out: Path, rows: "DreamRows") -> None:
-    """Write a picture or an animation, by the suffix of the file."""
-    from tokenworlds.evaluation.dream_picture import dream_png, write_animation
-    from tokenworlds.evaluation.results import replace_file
-
-    if out.suffix.lower() == ".png":
-        replace_file(out, dream_png(rows))
-    else:
-        write_animation(out, rows)

@@ -86,9 +86,7 @@ def curve_figure(
     layout = ConstrainedLayoutEngine(rect=(0.015, 0.02, 0.97, 0.96))
     figure = Figure(figsize=(8, 4.5), dpi=200, facecolor=theme.background, layout=layout)
     axes = figure.add_subplot()
-    training = select(events, TRAINING)
-    if len(training.steps):
-        plot_smoothed(axes, training, theme.soft, 2.2, "training, smoothed")
+    plot_smoothed(axes, select(events, TRAINING), theme.soft, 2.2, "training, smoothed")
     plot_evaluation(axes, select(events, EVALUATION), final, theme)
     random = final.random_score if final else None
     plot_reference(axes, "best", best, theme.best)
@@ -111,10 +109,9 @@ def plot_smoothed(
 ) -> None:
     """The values, and above them their average with a spread of 2 %, at least two points."""
     axes.plot(*points, color=colour, lw=0.4 * width, alpha=0.3)
-    smoothed = (
-        smooth(points.values, max(2.0, len(points.values) / 50)) if len(points.values) else []
-    )
-    axes.plot(points.steps, smoothed, color=colour, lw=width, label=label)
+    if len(points.values):
+        smoothed = smooth(points.values, max(2.0, len(points.values) / 50))
+        axes.plot(points.steps, smoothed, color=colour, lw=width, label=label)
 
 
 def plot_evaluation(axes: Axes, points: Points, final: Result | None, theme: Theme) -> None:

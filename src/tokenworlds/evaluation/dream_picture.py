@@ -1,8 +1,6 @@
 """Render dreams: a sheet with time from left to right, or an animation with a step per image."""
 
 import io
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +8,6 @@ import numpy as np
 from jaxtyping import Bool, Int, UInt8
 from PIL import Image, ImageDraw
 
-from tokenworlds.core.errors import unknown
 from tokenworlds.evaluation.dreams import DreamRows, EpisodeSpan
 from tokenworlds.evaluation.pictures import (
     LIGHT,
@@ -34,7 +31,6 @@ FAINT = 0.15
 """Opacity of unchanged tokens."""
 ANIMATED_CELL = 192
 ANIMATED_TEXT = 20
-FORMATS = (".webp", ".gif")
 
 
 def label(kind: str) -> str:
@@ -42,62 +38,31 @@ def label(kind: str) -> str:
     return kind.replace(", ", ",\n")
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Positions on a sheet in pixels. A row of the segment is a panel, a kind of frame a line."""
+class Sheet:
+    """A picture with time from left to right, and its layout in pixels.
 
-    steps: int
-    breaks: tuple[int, ...]
-    panels: int
-    lines: int
-    rewards: bool
-    factor: int
-    height: int
-    width: int
+    A row of the segment is a panel, a kind of frame a line.
+    """
 
-    @classmethod
-    def of(cls, rows: DreamRows) -> "Layout":
-        panels, steps, height, width, _ = rows.real.shape
-        factor = max(1, round(CELL / max(height, width)))
-        rewards = bool(np.any(np.abs(rows.reward) > 0))
-        size = {"factor": factor, "height": height * factor, "width": width * factor}
-        breaks = tuple({time for span in rows.spans for time in (span.start, span.dream)})
-        return cls(steps, breaks, panels, len(rows.kinds), rewards, **size)
-
-    @property
-    def gap(self) -> int:
-        return self.width // 16
-
-    @property
-    def text(self) -> int:
-        """Font size that is readable when the sheet is scaled to the width of a page."""
-        return min(max(self.steps * self.width // 56, 14), 40)
-
-    @property
-    def left(self) -> int:
-        """Width of the labels."""
-        return int(font(self.text).getlength(WIDEST)) + 2 * self.text
-
-    @property
-    def panel(self) -> int:
-        """Height of a panel with the space below it."""
-        strips = 2 if self.rewards else 0
-        return self.top + self.lines * (self.height + self.gap) + (strips + 1) * self.strip
-
-    @property
-    def top(self) -> int:
-        """Height of a panel's headings."""
-        return 2 * self.text
-
-    @property
-    def strip(self) -> int:
-        """Height of a line of rewards."""
-        return int(1.5 * self.text)
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Width and height of the sheet."""
-        return self.x_range(0, self.steps)[1] + self.text, self.panels * self.panel + self.text
+    def __init__(self, rows: DreamRows, theme: Theme = LIGHT) -> None:
+        self.rows, self.theme = rows, theme
+        self.panels, self.steps, height, width = map(int, rows.real.shape[:4])
+        self.factor = max(1, round(CELL / max(height, width)))
+        self.height, self.width = height * self.factor, width * self.factor
+        self.gap = self.width // 16
+        self.breaks = {time for span in rows.spans for time in (span.start, span.dream)}
+        # Readable when the sheet is scaled to the width of a page.
+        self.text = min(max(self.steps * self.width // 56, 14), 40)
+        self.font = font(self.text)
+        self.left = int(self.font.getlength(WIDEST)) + 2 * self.text
+        self.heading = 2 * self.text
+        self.strip = int(1.5 * self.text)
+        self.has_rewards = bool(np.any(np.abs(rows.reward) > 0))
+        strips = 3 if self.has_rewards else 1
+        frames = len(rows.kinds) * (self.height + self.gap)
+        self.panel = self.heading + frames + strips * self.strip
+        right = self.x_range(0, self.steps)[1]
+        self.size = (right + self.text, self.panels * self.panel + self.text)
 
     def x(self, time: int) -> int:
         """Left edge of a step. A wider gap precedes each start of an episode or a dream."""
@@ -110,89 +75,67 @@ class Layout:
 
     def y(self, panel: int, line: int) -> int:
         """Top edge of a line of frames; the rewards follow the last line."""
-        return self.text + panel * self.panel + self.top + line * (self.height + self.gap)
+        return self.text + panel * self.panel + self.heading + line * (self.height + self.gap)
+
+    def draw(self) -> Image.Image:
+        image = Image.new("RGB", self.size, self.theme.background)
+        canvas = ImageDraw.Draw(image)
+        for span in self.rows.spans:
+            self._draw_headings(canvas, span)
+        for panel in range(self.panels):
+            for line, kind in enumerate(self.rows.kinds):
+                self._draw_label(canvas, self.y(panel, line) + self.height // 2, kind)
+            if self.has_rewards:
+                self._draw_rewards(canvas, panel)
+        for span in self.rows.spans:
+            for time in range(span.start, span.end):
+                for line, kind in enumerate(self.rows.kinds):
+                    x, y = self.x(time), self.y(span.row, line)
+                    cell = render_cell(self.rows, kind, (span.row, time), self.factor, self.theme)
+                    image.paste(Image.fromarray(cell), (x, y))
+                    border = (x - 1, y - 1, x + self.width, y + self.height)
+                    canvas.rectangle(border, outline=self.theme.grid)
+        return image
+
+    def _draw_headings(self, canvas: ImageDraw.ImageDraw, span: EpisodeSpan) -> None:
+        """Headings over the context and over the dream, which has a coloured background."""
+        top, bottom = self.y(span.row, 0), self.y(span.row, len(self.rows.kinds))
+        if span.dream < span.end:
+            left, right = self.x_range(span.dream, span.end)
+            box = (left - self.gap, top - self.heading, right + self.gap, bottom)
+            canvas.rounded_rectangle(box, radius=self.gap, fill=self.theme.panel)
+        y, thick = top - self.gap, max(self.text // 8, 2)
+        for word, colour, start, end in (
+            ("context", self.theme.muted, span.start, span.dream),
+            ("imagined", self.theme.strong, span.dream, span.end),
+        ):
+            if start < end:
+                left, right = self.x_range(start, end)
+                canvas.line((left, y, right, y), fill=colour, width=thick)
+                canvas.text((left, y - thick), word, colour, self.font, anchor="ld")
+
+    def _draw_label(self, canvas: ImageDraw.ImageDraw, middle: int, name: str) -> None:
+        place, colour = (self.left - self.text, middle), self.theme.text
+        canvas.text(place, label(name), colour, self.font, anchor="rm", align="right")
+
+    def _draw_rewards(self, canvas: ImageDraw.ImageDraw, panel: int) -> None:
+        """The reward of each action, and the reward that the dream predicts."""
+        rows, y = self.rows, self.y(panel, len(self.rows.kinds)) + self.strip // 2
+        least = NOTABLE * np.abs(rows.reward).max()
+        for name, values, colour in (
+            ("reward", rows.reward, self.theme.text),
+            ("predicted reward", rows.predicted_reward, self.theme.strong),
+        ):
+            self._draw_label(canvas, y, name)
+            for time, value in enumerate(values[panel]):
+                if abs(value) >= least:
+                    place = (self.x(time) + self.width // 2, y)
+                    canvas.text(place, format_reward(value), colour, self.font, anchor="mm")
+            y += self.strip
 
 
 def dream_png(rows: DreamRows, theme: Theme = LIGHT) -> bytes:
-    return image_bytes(render_dream(rows, theme))
-
-
-def render_dream(rows: DreamRows, theme: Theme = LIGHT) -> Image.Image:
-    """A sheet with a panel for each row."""
-    layout = Layout.of(rows)
-    image = Image.new("RGB", layout.size, theme.background)
-    canvas = ImageDraw.Draw(image)
-    for span in rows.spans:
-        render_span(canvas, layout, span, theme)
-    for panel in range(layout.panels):
-        for line, kind in enumerate(rows.kinds):
-            render_label(canvas, layout, layout.y(panel, line) + layout.height // 2, kind, theme)
-        if layout.rewards:
-            render_rewards(canvas, layout, rows, panel, theme)
-    for (x, y), cell in render_cells(rows, layout, theme):
-        image.paste(Image.fromarray(cell), (x, y))
-        border = (x - 1, y - 1, x + layout.width, y + layout.height)
-        canvas.rectangle(border, outline=theme.grid)
-    return image
-
-
-def render_span(
-    canvas: ImageDraw.ImageDraw, layout: Layout, span: EpisodeSpan, theme: Theme
-) -> None:
-    """Headings over the context and over the dream, which has a coloured background."""
-    top = layout.y(span.row, 0)
-    bottom = layout.y(span.row, layout.lines)
-    if span.dream < span.end:
-        left, right = layout.x_range(span.dream, span.end)
-        box = (left - layout.gap, top - layout.top, right + layout.gap, bottom)
-        canvas.rounded_rectangle(box, radius=layout.gap, fill=theme.panel)
-    context, dream = (span.start, span.dream), (span.dream, span.end)
-    render_heading(canvas, layout, span.row, context, ("context", theme.muted))
-    render_heading(canvas, layout, span.row, dream, ("imagined", theme.strong))
-
-
-def render_heading(
-    canvas: ImageDraw.ImageDraw,
-    layout: Layout,
-    panel: int,
-    steps: tuple[int, int],
-    style: tuple[str, str],
-) -> None:
-    """A word, underlined across some steps; `style` is the word and its colour."""
-    if steps[0] == steps[1]:
-        return
-    left, right = layout.x_range(*steps)
-    y = layout.y(panel, 0) - layout.gap
-    word, colour = style
-    thick = max(layout.text // 8, 2)
-    canvas.line((left, y, right, y), fill=colour, width=thick)
-    canvas.text((left, y - thick), word, font=font(layout.text), fill=colour, anchor="ld")
-
-
-def render_label(
-    canvas: ImageDraw.ImageDraw, layout: Layout, middle: int, name: str, theme: Theme
-) -> None:
-    place = (layout.left - layout.text, middle)
-    style: dict[str, Any] = {"font": font(layout.text), "fill": theme.text}
-    canvas.text(place, label(name), anchor="rm", align="right", **style)
-
-
-def render_rewards(
-    canvas: ImageDraw.ImageDraw, layout: Layout, rows: DreamRows, panel: int, theme: Theme
-) -> None:
-    """The reward of each action, and the reward that the dream predicts."""
-    least = NOTABLE * np.abs(rows.reward).max()
-    lines = {
-        "reward": (rows.reward, theme.text),
-        "predicted reward": (rows.predicted_reward, theme.strong),
-    }
-    for strip, (name, (values, colour)) in enumerate(lines.items()):
-        y = layout.y(panel, layout.lines) + strip * layout.strip + layout.strip // 2
-        render_label(canvas, layout, y, name, theme)
-        for time, value in enumerate(values[panel]):
-            if abs(value) >= least:
-                place = (layout.x(time) + layout.width // 2, y)
-                canvas.text(place, format_reward(value), colour, font(layout.text), anchor="mm")
+    return image_bytes(Sheet(rows, theme).draw())
 
 
 def format_reward(value: float) -> str:
@@ -200,23 +143,13 @@ def format_reward(value: float) -> str:
     return minus(short)
 
 
-def render_cells(
-    rows: DreamRows, layout: Layout, theme: Theme
-) -> Iterator[tuple[tuple[int, int], Pixels]]:
-    """Every cell except padding, with its position. Context frames in a dream are faded."""
-    for span in rows.spans:
-        for time in range(span.start, span.end):
-            for line, kind in enumerate(rows.kinds):
-                cell = render_cell(rows, kind, (span.row, time), layout.factor, theme)
-                if kind in rows.dreams and time < span.dream:
-                    cell = fade(cell, theme)
-                yield (layout.x(time), layout.y(span.row, line)), cell
-
-
 def render_cell(
     rows: DreamRows, kind: str, at: tuple[int, int], factor: int, theme: Theme
 ) -> Pixels:
-    """An enlarged frame, or its tokens at the same size; `at` is the row and the step."""
+    """An enlarged frame, or its tokens at the same size; `at` is the row and the step.
+
+    The context frames of a dream are faded.
+    """
     tokens = rows.tokens
     if tokens and kind in ("tokens", "changed tokens"):
         height, width = (factor * side for side in rows.real.shape[2:4])
@@ -227,7 +160,8 @@ def render_cell(
     frames = tokens.reconstruction if tokens and kind == "reconstruction" else shown[kind]
     frame = frames[at]
     frame = frame if frame.shape[-1] == 3 else frame[..., :1].repeat(3, axis=-1)
-    return enlarge(frame, factor)
+    cell = enlarge(frame, factor)
+    return fade(cell, theme) if kind in rows.dreams and not rows.imagined[at] else cell
 
 
 def render_tokens(
@@ -250,7 +184,6 @@ def render_tokens(
 
 
 def enlarge(frame: UInt8[np.ndarray, "H W C"], factor: int) -> UInt8[np.ndarray, "h w C"]:
-    """Repeat every pixel `factor` times in both directions."""
     return frame.repeat(factor, axis=0).repeat(factor, axis=1)
 
 
@@ -267,15 +200,13 @@ def fade(cell: Pixels, theme: Theme) -> Pixels:
     return np.asarray(Image.blend(Image.new("RGB", image.size, theme.background), image, 0.35))
 
 
-def write_animation(
-    path: Path, rows: DreamRows, *, seconds: float = 0.4, theme: Theme = LIGHT
-) -> Path:
-    """Write an animated WebP or GIF, chosen by the suffix, with so many seconds per step."""
+def write_dream(path: Path, rows: DreamRows, *, seconds: float = 0.4) -> Path:
+    """Write a sheet (.png), or an animation (.webp, .gif) with so many seconds per step."""
     suffix = path.suffix.lower()
-    if suffix not in FORMATS:
-        raise unknown("animation", suffix, FORMATS)
+    if suffix == ".png":
+        return replace_file(path, dream_png(rows))
     buffer = io.BytesIO()
-    images = [render_step(rows, time, theme) for time in range(rows.real.shape[1])]
+    images = [render_step(rows, time) for time in range(rows.real.shape[1])]
     options: dict[str, Any] = {"duration": round(1000 * seconds), "loop": 0, "lossless": True}
     images[0].save(buffer, suffix[1:], save_all=True, append_images=images[1:], **options)
     return replace_file(path, buffer.getvalue())
@@ -291,21 +222,11 @@ def render_step(rows: DreamRows, time: int, theme: Theme = LIGHT) -> Image.Image
     size = (gap + len(rows.kinds) * across, top + panels * down)
     image = Image.new("RGB", size, theme.background)
     canvas = ImageDraw.Draw(image)
-    imagined = imagined_rows(rows, time)
     for column, kind in enumerate(rows.kinds):
-        colour = theme.strong if kind in rows.dreams and imagined.any() else theme.text
-        place = (gap + column * across, top // 2)
-        canvas.text(place, label(kind), colour, font(ANIMATED_TEXT), "lm")
+        imagined = kind in rows.dreams and rows.imagined[:, time].any()
+        x, colour = gap + column * across, theme.strong if imagined else theme.text
+        canvas.text((x, top // 2), label(kind), colour, font(ANIMATED_TEXT), "lm")
         for panel in range(panels):
             cell = render_cell(rows, kind, (panel, time), factor, theme)
-            shown = fade(cell, theme) if kind in rows.dreams and not imagined[panel] else cell
-            image.paste(Image.fromarray(shown), (gap + column * across, top + panel * down))
+            image.paste(Image.fromarray(cell), (x, top + panel * down))
     return image
-
-
-def imagined_rows(rows: DreamRows, time: int) -> Bool[np.ndarray, " B"]:
-    """Whether each row is imagined at a step."""
-    imagined = np.zeros(len(rows.real), np.bool_)
-    for span in rows.spans:
-        imagined[span.row] |= span.dream <= time < span.end
-    return imagined

@@ -83,6 +83,13 @@ class DreamRows:
         random = {} if self.random_dream is None else {RANDOM_DREAM: self.random_dream}
         return {"dream": self.dream, **random}
 
+    @property
+    def imagined(self) -> Bool[np.ndarray, "B T"]:
+        imagined = np.zeros(self.real.shape[:2], np.bool_)
+        for span in self.spans:
+            imagined[span.row, span.dream : span.end] = True
+        return imagined
+
 
 @torch.no_grad()
 def dream_rows(
@@ -101,7 +108,7 @@ def dream_rows(
     spans = tuple(find_spans(segment.first & segment.mask, segment.mask, context))
     dream, predicted_reward = imagine_spans(world, world.step, segment, spans, generator)
     reconstruction = world.reconstruct(segment)
-    step = step_with_random_tokens(world)
+    step = world.step_with_random_tokens if isinstance(world, SamplesRandomTokens) else None
     return DreamRows(
         real=segment.frame.cpu().numpy(),
         dream=dream,
@@ -111,11 +118,6 @@ def dream_rows(
         tokens=None if reconstruction is None else token_rows(reconstruction, spans),
         random_dream=step and imagine_spans(world, step, segment, spans, generator)[0],
     )
-
-
-def step_with_random_tokens(world: World) -> Step | None:
-    """None if the world cannot sample random tokens."""
-    return world.step_with_random_tokens if isinstance(world, SamplesRandomTokens) else None
 
 
 def find_spans(
@@ -154,7 +156,8 @@ def imagine_span(
     world: World, step: Step, segment: Segment, span: EpisodeSpan, generator: Generator | None
 ) -> tuple[Float[Tensor, "T C H W"], Float[Tensor, " t"]]:
     """The frames from `span.dream` on, and the rewards from the last context step on."""
-    context = slice_row(segment, span.row, span.start, span.dream)
+    row = slice(span.row, span.row + 1)
+    context = map_tensors(lambda leaf: leaf[row, span.start : span.dream], segment)
     steps = span.end - span.dream + 1
     actions = iter(segment.action[span.row, span.dream - 1 : span.end].unsqueeze(1))
     imagined = imagine(
@@ -169,11 +172,6 @@ def imagine_span(
     pairs = ((each.after.frame, each.outcome.reward) for each in imagined)
     frames, rewards = zip(*pairs, strict=True)
     return torch.cat(frames)[:-1], torch.cat(rewards)
-
-
-def slice_row(segment: Segment, row: int, start: int, end: int) -> Segment:
-    """Some steps of one row, as a batch of one."""
-    return map_tensors(lambda leaf: leaf[row : row + 1, start:end], segment)
 
 
 def token_rows(reconstruction: Reconstruction, spans: tuple[EpisodeSpan, ...]) -> TokenRows:

@@ -1,7 +1,6 @@
 """Play whole episodes to evaluate an agent: a fixed number per environment, of any length."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -11,7 +10,7 @@ from tokenworlds.agent import Agent
 from tokenworlds.core.seeding import derive, torch_generator
 from tokenworlds.core.types import ActionSpace
 from tokenworlds.envs.catalogue import EnvSpec
-from tokenworlds.envs.vector import VectorEnv
+from tokenworlds.envs.vector import Finished, VectorEnv
 
 Act = Callable[[Tensor, Tensor], Tensor]
 """Actions for a batch of frames and their `first` flags."""
@@ -26,15 +25,6 @@ def never() -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class Episode:
-    """A finished episode: its return, its length and the environment's `info`."""
-
-    score: float
-    length: int
-    info: Mapping[str, float] = field(default_factory=dict)
-
-
 def evaluate(
     agent: Agent,
     env: EnvSpec,
@@ -44,7 +34,7 @@ def evaluate(
     temperature: float,
     num_envs: int = 16,
     should_stop: ShouldStop = never,
-) -> list[Episode]:
+) -> list[Finished]:
     """Play episodes with an agent. The seed determines the environments and the actions."""
     with VectorEnv(env, num_envs=min(num_envs, episodes), seed=seed, evaluation=True) as envs:
         act = agent_act(agent, len(envs), seed, temperature)
@@ -53,7 +43,7 @@ def evaluate(
 
 def evaluate_random(
     env: EnvSpec, *, episodes: int, seed: int, num_envs: int = 16, should_stop: ShouldStop = never
-) -> list[Episode]:
+) -> list[Finished]:
     """Play the same episodes with uniformly random actions, as a baseline."""
     with VectorEnv(env, num_envs=min(num_envs, episodes), seed=seed, evaluation=True) as envs:
         generator = torch_generator(seed, "evaluation")
@@ -80,13 +70,13 @@ def agent_act(agent: Agent, num_envs: int, seed: int, temperature: float) -> Act
 
 def play(
     envs: VectorEnv, act: Act, episodes: int, should_stop: ShouldStop = never
-) -> list[Episode]:
+) -> list[Finished]:
     """Play until every environment has finished its share of the episodes.
 
     The shares are fixed in advance: keeping the first episodes to finish would favour short ones.
     """
     shares = np.array([len(part) for part in np.array_split(np.arange(episodes), len(envs))])
-    finished: list[list[Episode]] = [[] for _ in shares]
+    finished: list[list[Finished]] = [[] for _ in shares]
     while any(len(kept) < share for kept, share in zip(finished, shares, strict=True)):
         if should_stop():
             raise EvaluationStopped
@@ -94,8 +84,8 @@ def play(
         envs.step(action.cpu().numpy())
         for game in envs.finished():
             if len(finished[game.env]) < shares[game.env]:
-                finished[game.env].append(Episode(game.score, game.length, game.info))
-    return [episode for kept in finished for episode in kept]
+                finished[game.env].append(game)
+    return [game for kept in finished for game in kept]
 
 
 def random_actions(space: ActionSpace, count: int, generator: torch.Generator) -> Tensor:

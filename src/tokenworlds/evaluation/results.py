@@ -101,16 +101,12 @@ def score_of(returns: Sequence[float]) -> Score:
 def crafter_score(info: Mapping[str, Sequence[float]]) -> CrafterScore | None:
     """Score of the Crafter benchmark (Hafner, 2022); None if `info` counts no achievements."""
     success = {
-        name.removeprefix(ACHIEVEMENT): success_rate(counts)
+        # The percentage of episodes that unlocked the achievement at least once.
+        name.removeprefix(ACHIEVEMENT): 100.0 * float(np.mean(np.asarray(counts) > 0))
         for name, counts in info.items()
         if name.startswith(ACHIEVEMENT)
     }
     return CrafterScore(score_of_rates(list(success.values())), success) if success else None
-
-
-def success_rate(counts: Sequence[float]) -> float:
-    """Percentage of episodes that unlocked an achievement at least once."""
-    return 100.0 * float(np.mean(np.asarray(counts) > 0))
 
 
 def score_of_rates(rates: Sequence[float]) -> float:
@@ -119,7 +115,6 @@ def score_of_rates(rates: Sequence[float]) -> float:
 
 
 def write_result(path: Path, result: Result) -> Path:
-    """Write a result and its scores as JSON."""
     return replace_file(path, (json.dumps(to_document(result), indent=2) + "\n").encode())
 
 

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from tokenworlds.core.progress import Every, Phase, Progress
 from tokenworlds.core.protocols import Screen
-from tokenworlds.evaluation.episodes import Episode, EvaluationStopped, evaluate, evaluation_seed
+from tokenworlds.envs.vector import Finished
+from tokenworlds.evaluation.episodes import EvaluationStopped, evaluate, evaluation_seed
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.metrics import Average, MetricsFile
 from tokenworlds.runs.recipe import build_schedule
@@ -156,7 +157,7 @@ class Loop:
 
     def evaluate(
         self, episodes: int, should_stop: Callable[[], bool] = lambda: False
-    ) -> list[Episode]:
+    ) -> list[Finished]:
         """Play episodes; the run's seed and step determine the games."""
         return evaluate(
             self.trainer.agent,
