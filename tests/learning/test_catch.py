@@ -13,7 +13,7 @@ import pytest
 GOAL = 0.9
 OTHERS = (
     *("cb-m", "cb-t", "step-vq-t", "step-vq-m-ce", "storm", "git-storm"),
-    *("iris", "delta-iris", "swm", "ppo"),
+    *("iris", "delta-iris", "swm", "dreamer-v3", "ppo"),
 )
 
 
@@ -40,7 +40,7 @@ def test_the_others_learn_too(tmp_path: Path, recipe: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", ["step-vq-t", "git-storm"])
+@pytest.mark.parametrize("recipe", ["step-vq-t", "git-storm", "dreamer-v3"])
 def test_continuous_actions_are_learned(tmp_path: Path, recipe: str) -> None:
     """The best return of `steer` is 5, random play scores 0.7."""
     assert learn(recipe, 0, tmp_path / "run", "steer") >= GOAL * 5

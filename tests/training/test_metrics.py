@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -29,6 +30,16 @@ def test_means_cover_the_values_since_the_last_take() -> None:
     average = filled()
     assert average.take() == {"loss": 3.0, "return": 4.0, "count": 4.0}
     assert average.take() == {}
+
+
+def test_returns_in_double_precision_mix_with_losses() -> None:
+    """An environment's rewards may be NumPy doubles, and the first value of a window."""
+    average = Average()
+    average.add({"return": np.float64(0.1)})
+    average.add({"loss": torch.tensor(2.0)})
+    resumed = Average()
+    resumed.restore(average.state())
+    assert average.take() == resumed.take() == {"return": pytest.approx(0.1), "loss": 2.0}
 
 
 def test_values_that_were_not_taken_survive_a_resume() -> None:

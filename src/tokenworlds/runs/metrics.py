@@ -48,7 +48,9 @@ class Average:
 
 def to_cpu(values: Sequence[Tensor | float]) -> Float[Tensor, " N"]:
     """Numbers and scalar tensors as one tensor, with one transfer from each device."""
-    numbers = torch.tensor([0.0 if isinstance(value, Tensor) else value for value in values])
+    plain = [0.0 if isinstance(value, Tensor) else value for value in values]
+    # NumPy scalars would make the tensor float64, and a resumed run reads back plain floats.
+    numbers = torch.tensor(plain, dtype=torch.float32)
     by_device: dict[torch.device, dict[int, Tensor]] = defaultdict(dict)
     for index, value in enumerate(values):
         if isinstance(value, Tensor):
