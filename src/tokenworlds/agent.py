@@ -93,9 +93,8 @@ class Agent(nn.Module):
         path.mkdir(parents=True, exist_ok=True)
         weights = {name: each.cpu().contiguous() for name, each in self.state_dict().items()}
         save_file(weights, path / WEIGHTS)
-        described = (self.recipe, self.frame_shape, self.action_space)
         names = ("recipe", "frame_shape", "action_space")
-        document = {name: to_json(each) for name, each in zip(names, described, strict=True)}
+        document = {name: to_json(getattr(self, name)) for name in names}
         (path / CONFIG).write_text(json.dumps({"format": FORMAT, **document}, indent=2) + "\n")
         return path
 
@@ -117,7 +116,7 @@ class Agent(nn.Module):
         spec = run.spec(lambda _: modules or {})
         if device is not None:
             spec = replace(spec, device=device, precision="float32")
-        return Agent.restore(spec, run.newest_weights())
+        return Agent.restore(spec, run.insist_on_newest()[0].tensors["weights"])
 
     @staticmethod
     def _load_saved(folder: Path, modules: Mapping[str, ModuleType]) -> "Agent":

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenworlds.core.progress import Every, Ratio, Until, as_fraction
+from tokenworlds.core.progress import Every, Ratio, as_fraction
 
 
 @given(st.integers(1, 50), st.lists(st.integers(1, 30), min_size=1))
@@ -79,9 +79,3 @@ def test_an_invalid_ratio_is_refused(per_step: float) -> None:
 @given(st.fractions(min_value=0, max_value=1000, max_denominator=1000))
 def test_a_simple_fraction_is_recovered_from_its_float(fraction: Fraction) -> None:
     assert as_fraction(float(fraction)) == fraction
-
-
-def test_until_holds_up_to_its_count() -> None:
-    until = Until(10)
-    assert [until.holds(count) for count in (0, 9, 10, 11)] == [True, True, False, False]
-    assert [until.left(count) for count in (0, 9, 10, 11)] == [10, 1, 0, 0]

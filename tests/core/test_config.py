@@ -5,7 +5,7 @@ import pytest
 from toy_family.recurrent import Recurrent
 from toy_recipe import Phase, Recipe, World
 
-from tokenworlds.core.config import Component, field_names, get_child, replace_at, variant
+from tokenworlds.core.config import Component, get_child, replace_at, variant
 
 
 def test_a_configuration_builds_its_owner_with_the_dimensions() -> None:
@@ -38,10 +38,6 @@ def test_configurations_are_frozen() -> None:
     config: Any = Recurrent.Config()
     with pytest.raises(FrozenInstanceError):
         config.width = 3
-
-
-def test_field_names_are_those_of_the_choices() -> None:
-    assert field_names(Phase()) == {"batch", "rate"}
 
 
 def test_children_are_fields_or_keys() -> None:

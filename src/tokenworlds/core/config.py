@@ -26,7 +26,7 @@ class ConfigOf(Generic[Built_co]):
     owner: ClassVar[type[Any]]
 
     def build(self, **dimensions: Any) -> Built_co:
-        overlap = dimensions.keys() & field_names(self)
+        overlap = dimensions.keys() & settable(type(self))
         if overlap:
             raise TypeError(
                 f"{sorted(overlap)} are choices of {type(self).__qualname__}, not dimensions"
@@ -45,10 +45,6 @@ class Component:
             config.owner = cls
 
 
-def field_names(config: object) -> set[str]:
-    return {field.name for field in dataclasses.fields(config)}  # type: ignore[arg-type]
-
-
 def variant(config: Described, changes: Mapping[str, Any]) -> Described:
     """A copy with the values at several dotted paths replaced, in the order given."""
     for path, value in changes.items():
@@ -59,19 +55,21 @@ def variant(config: Described, changes: Mapping[str, Any]) -> Described:
 def replace_at(config: Described, path: str, value: Any) -> Described:
     head, _, rest = path.partition(".")
     child = value if not rest else replace_at(get_child(config, head), rest, value)
+    return cast(Described, replace_child(config, head, child))
+
+
+def replace_child(config: Any, name: str, child: Any) -> Any:
+    """A copy with one field, key or item replaced."""
+    if isinstance(config, tuple):
+        return (*config[: int(name)], child, *config[int(name) + 1 :])
     if isinstance(config, Mapping):
-        return cast(Described, {**config, head: child})
-    return cast(Described, dataclasses.replace(cast(Any, config), **{head: child}))
+        return {**config, name: child}
+    return dataclasses.replace(config, **{name: child})
 
 
 def get_child(config: Any, name: str) -> Any:
     """The value of a field, or of a mapping's key."""
     return config[name] if isinstance(config, Mapping) else getattr(config, name)
-
-
-def swap(config: ConfigOf[Any], name: str, place: str) -> ConfigOf[Any]:
-    """The configuration of another member of the family; common fields keep their values."""
-    return adapt(config, find_member(config, name, place), place)
 
 
 def adapt(config: ConfigOf[Any], owner: type[Component], place: str) -> ConfigOf[Any]:
@@ -181,8 +179,12 @@ def config_class(owner: type[Component]) -> type[Any] | None:
 def common_fields(old: type[Any], new: type[Any]) -> list[str]:
     """Fields of equal name and type."""
     old_hints, new_hints = get_type_hints(old), get_type_hints(new)
-    names = [field.name for field in dataclasses.fields(new) if field.init]
-    return [name for name in names if name in old_hints and old_hints[name] == new_hints[name]]
+    return [name for name in settable(new) if old_hints.get(name) == new_hints[name]]
+
+
+def settable(kind: type[Any]) -> list[str]:
+    """Names of the fields that `__init__` takes."""
+    return [field.name for field in dataclasses.fields(kind) if field.init]
 
 
 def required(kind: type[Any]) -> set[str]:

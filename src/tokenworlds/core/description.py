@@ -13,7 +13,15 @@ from types import ModuleType
 from typing import Any, TypeVar, cast, get_type_hints
 
 from tokenworlds.core.coercion import child_hint, coerce
-from tokenworlds.core.config import Component, ConfigOf, adapt, required, swap
+from tokenworlds.core.config import (
+    Component,
+    ConfigOf,
+    adapt,
+    find_member,
+    replace_child,
+    required,
+    settable,
+)
 from tokenworlds.core.errors import UserError, unknown
 
 Described = TypeVar("Described")
@@ -135,11 +143,6 @@ def checking(build: Callable[[], Any], place: str) -> Any:
         raise UserError(f"{place}: {error}") from error
 
 
-def settable(kind: type[Any]) -> list[str]:
-    """Names of the fields that `__init__` takes."""
-    return [field.name for field in dataclasses.fields(kind) if field.init]
-
-
 def override(config: Described, assignments: Sequence[str], load: Load | None = None) -> Described:
     """A copy with each assignment `a.b.c=value` applied, in order.
 
@@ -183,9 +186,9 @@ class Value:
             return self.fit_text(hint, place, error)
 
     def swap(self, present: ConfigOf[Any], name: str, place: str) -> ConfigOf[Any]:
-        if ":" in name and self.load is not None:
-            return adapt(present, self.load(name), place)
-        return swap(present, name, place)
+        """The configuration of another component; common fields keep their values."""
+        own = self.load if ":" in name else None
+        return adapt(present, own(name) if own else find_member(present, name, place), place)
 
     def fit_text(self, hint: Any, place: str, error: UserError) -> Any:
         """The value as a string, if it reads as JSON but the hint demands a string."""
@@ -227,11 +230,3 @@ def hint_of(config: Any, hint: Any, name: str) -> Any:
     if dataclasses.is_dataclass(config):
         return get_type_hints(type(config))[name]
     return child_hint(hint, config, name)
-
-
-def replace_child(config: Any, name: str, child: Any) -> Any:
-    if isinstance(config, tuple):
-        return (*config[: int(name)], child, *config[int(name) + 1 :])
-    if isinstance(config, Mapping):
-        return {**config, name: child}
-    return dataclasses.replace(config, **{name: child})

@@ -43,19 +43,6 @@ class Ratio:
         return max(self.total(steps) - done, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Until:
-    """Holds until a counter reaches `steps`."""
-
-    steps: int
-
-    def holds(self, count: int) -> bool:
-        return count < self.steps
-
-    def left(self, count: int) -> int:
-        return max(self.steps - count, 0)
-
-
 def as_fraction(number: int | float) -> Fraction:
     """The simplest fraction that a float stands for: 0.1 is 1/10, 1 / 3 is 1/3."""
     exact = Fraction(number)

@@ -23,7 +23,6 @@ from tokenworlds.core.types import ActionSpace, FrameShape
 FORMAT = 2
 OPEN_MAPS = 128  # Each map of Python keeps a file descriptor open; macOS allows 256 in all.
 KINDS = ("frames", "steps")
-BLOCK = 1 << 20
 
 
 def record_type(action_space: ActionSpace) -> np.dtype[Any]:
@@ -61,12 +60,8 @@ class ReplayStore:
         self.length = 0
 
     def __len__(self) -> int:
-        return self.num_envs * self.length
-
-    @property
-    def steps(self) -> int:
         """Steps of all environments together; `length` is that of each."""
-        return len(self)
+        return self.num_envs * self.length
 
     @property
     def records(self) -> Shaped[np.ndarray, "N T"]:
@@ -261,15 +256,13 @@ def write_at(path: Path, offset: int, data: memoryview) -> None:
         file.truncate()
         os.fsync(descriptor)
     if offset == 0:  # The file, and perhaps its folder, may be new.
-        sync_folder(path.parent)
-        sync_folder(path.parent.parent)
+        sync(path.parent)
+        sync(path.parent.parent)
 
 
-def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on disk, on systems that support it."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Wait until a file, or the entries of a folder, are on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
@@ -283,22 +276,9 @@ def check(path: Path, extent: Extent) -> None:
     size = path.stat().st_size
     if size < extent.size:
         raise DamagedReplay(path, f"it has {size} bytes instead of {extent.size}")
-    found = checksum(path, extent.size)
+    found = zlib.crc32(np.fromfile(path, np.uint8, extent.size).data)
     if found != extent.checksum:
         raise DamagedReplay(path, f"its checksum is {found:08x} instead of {extent.checksum:08x}")
-
-
-def checksum(path: Path, size: int) -> int:
-    """The CRC-32 of the first bytes of a file."""
-    result = 0
-    with open(path, "rb") as file:
-        while size:
-            block = file.read(min(size, BLOCK))
-            if not block:
-                raise DamagedReplay(path, f"it ends {size} bytes early")
-            result = zlib.crc32(block, result)
-            size -= len(block)
-    return result
 
 
 def truncate(path: Path, size: int) -> None:

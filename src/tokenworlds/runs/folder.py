@@ -9,11 +9,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
 
-from torch import Tensor
-
 from tokenworlds.core.description import from_json, to_json
 from tokenworlds.core.errors import UserError
-from tokenworlds.replay.store import DamagedReplay
+from tokenworlds.replay.store import DamagedReplay, sync
 from tokenworlds.runs import checkpoint as checkpoints
 from tokenworlds.runs.checkpoint import Checkpoint, DamagedCheckpoint
 from tokenworlds.runs.machine import describe_machine
@@ -88,7 +86,7 @@ class RunFolder:
     def _write(self, document: Mapping[str, Any]) -> None:
         partial = self.path / ".partial-run.json"
         partial.write_text(json.dumps(document, indent=2) + "\n")
-        checkpoints.sync(partial)
+        sync(partial)
         partial.replace(self.path / "run.json")
 
     def _read(self) -> dict[str, Any]:
@@ -139,12 +137,12 @@ class RunFolder:
                 self._set_aside(path)
         return None, warnings
 
-    def newest_weights(self) -> Mapping[str, Tensor]:
-        """The weights of the newest checkpoint that verifies."""
-        found, _ = self.newest()
+    def insist_on_newest(self) -> tuple[Checkpoint, list[str]]:
+        """As `newest`; raises `UserError` if no checkpoint verifies."""
+        found, warnings = self.newest()
         if found is None:
             raise self.no_checkpoint()
-        return found.tensors["weights"]
+        return found, warnings
 
     def no_checkpoint(self) -> UserError:
         """The error for a run without a checkpoint that verifies."""
