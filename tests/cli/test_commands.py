@@ -165,11 +165,21 @@ def test_show_lists_settings_that_set_accepts(capsys: pytest.CaptureFixture[str]
 def test_agents_lists_all_recipes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["agents", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert {agent["name"] for agent in listed} == set(catalogue.RECIPES)
+    sizes = {name: recipe.size_names for name, recipe in catalogue.RECIPES.items()}
+    assert {agent["name"]: agent["sizes"] for agent in listed} == sizes
     for entry in entries():
         assert (
             entry.about == (catalogue.RECIPES[entry.name].function.__doc__ or "").partition("\n")[0]
         )
+
+
+def test_agents_lists_the_sizes_of_each_paper(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["agents"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    sizes = ", ".join(catalogue.RECIPES["dreamer-v3"].size_names)
+    assert "400m" in sizes
+    row = next(index for index, line in enumerate(lines) if line.startswith("  dreamer-v3 "))
+    assert lines[row + 1] == f"  sizes: {sizes}"
 
 
 def test_envs_shows_missing_extras(

@@ -90,6 +90,18 @@ def test_the_recipes_of_the_package_are_found(
     assert listing.entries() == [listing.Entry("my-agent", "An agent.", "A paper.", "paper")]
 
 
+def test_the_sizes_of_recipes_are_read_from_their_decorators(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "MORE = {'1m': {}}\n\n@recipe(sizes={'nano': {}, **MORE})\ndef one() -> Recipe: ...\n"
+    (tmp_path / "second.py").write_text(text)
+    text = "@recipe(like=one, sizes={'nano': {}, 'small': {}})\ndef two() -> Recipe: ...\n"
+    (tmp_path / "first.py").write_text(text)
+    monkeypatch.setattr(listing, "__file__", str(tmp_path / "listing.py"))
+    sizes = {entry.name: entry.sizes for entry in listing.entries()}
+    assert sizes == {"two": ("nano", "1m", "small", "paper"), "one": ("nano", "1m", "paper")}
+
+
 OWN_RECIPES = """
 from tokenworlds.core.config import variant
 from tokenworlds.recipes.blocks import recipe

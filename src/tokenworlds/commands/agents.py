@@ -11,7 +11,7 @@ from tokenworlds.recipes.listing import entries
 
 @dataclass(frozen=True, kw_only=True)
 class Agents:
-    """List the recipes that can be trained."""
+    """List the recipes that can be trained, with their sizes."""
 
     json: Json = False
     """Print one JSON document."""
@@ -21,10 +21,11 @@ class Agents:
         if self.json:
             print(json.dumps([dataclasses.asdict(entry) for entry in found], indent=2))
             return 0
-        for paper, group in groupby(found, key=lambda entry: entry.paper):
+        for (paper, sizes), group in groupby(found, key=lambda entry: (entry.paper, entry.sizes)):
             listed = list(group)
             width = max(len(entry.name) for entry in listed)
             print(paper)
             print("\n".join(f"  {entry.name:{width}}  {entry.about}" for entry in listed))
+            print(f"  sizes: {', '.join(sizes)}")
         print("\nTrain one: tokenworlds train RECIPE.  Show its settings: tokenworlds show RECIPE.")
         return 0

@@ -13,13 +13,11 @@ from typing import Any
 
 from tokenworlds.core.config import variant
 from tokenworlds.core.errors import unknown
+from tokenworlds.recipes.listing import PAPER
 from tokenworlds.runs.recipe import Recipe
 
 Block = Mapping[str, Any]
 Blocks = Mapping[str, Block]
-
-PAPER = "paper"
-"""The size without a block: the recipe as its function returns it."""
 
 # Episodes of a few steps are cheap to evaluate.
 TOY: Block = {
