@@ -68,7 +68,6 @@ def replace_child(config: Any, name: str, child: Any) -> Any:
 
 
 def get_child(config: Any, name: str) -> Any:
-    """The value of a field, or of a mapping's key."""
     return config[name] if isinstance(config, Mapping) else getattr(config, name)
 
 

@@ -107,7 +107,6 @@ def import_own(name: str) -> ModuleType | None:
 
 
 def is_public(module: str) -> bool:
-    """Whether a name is that of a public module of this package."""
     top, *rest = module.split(".")
     return top == PACKAGE and all(p.isidentifier() and not p.startswith("_") for p in rest)
 

@@ -13,7 +13,6 @@ class NoModel(UserError):
 
 
 def unknown(kind: str, value: str, allowed: Iterable[str]) -> UserError:
-    """The error for a name that is not among the allowed ones."""
     names = sorted(allowed)
     spellings = {name.lower(): name for name in names}
     near = difflib.get_close_matches(value.lower(), spellings, n=1, cutoff=0.5)
@@ -22,5 +21,4 @@ def unknown(kind: str, value: str, allowed: Iterable[str]) -> UserError:
 
 
 def missing_extra(feature: str, extra: str) -> UserError:
-    """The error for an optional dependency that is not installed."""
     return UserError(f"{feature} needs an extra: pip install 'tokenworlds[{extra}]'")

@@ -61,5 +61,4 @@ def lack_of_bfloat16(device: str) -> str:
 
 
 def cuda_has_bfloat16(device: str) -> bool:
-    """Whether a CUDA device has native bfloat16."""
     return torch.cuda.get_device_capability(device) >= (8, 0)

@@ -35,7 +35,6 @@ class Ratio:
             raise ValueError(f"{self.per_step} updates per step is no ratio")
 
     def total(self, steps: int) -> int:
-        """Updates due after `steps` steps."""
         return int(max(steps, 0) * as_fraction(self.per_step))
 
     def due(self, steps: int, done: int) -> int:

@@ -253,7 +253,6 @@ class Losses:
         return {name: chosen.get(name, 1.0) for name in self.terms}
 
     def total(self, overrides: Mapping[str, float]) -> Tensor:
-        """The weighted sum of the means."""
         return weighted_sum(self.means(), self.weights(overrides))
 
 

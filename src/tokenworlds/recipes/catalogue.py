@@ -122,5 +122,4 @@ def own_files(recipe: Recipe) -> dict[str, str]:
 
 
 def load_modules(files: Mapping[str, str]) -> dict[str, ModuleType]:
-    """The user's modules by name, from `own_files`."""
     return {name: load_module(file, name) for name, file in files.items()}

@@ -100,7 +100,6 @@ def newest_first(folder: Path) -> Iterator[Path]:
 
 
 def prune(folder: Path, keep: int) -> None:
-    """Delete all but the newest `keep` checkpoints."""
     for path in list(newest_first(folder))[keep:]:
         shutil.rmtree(path)
 

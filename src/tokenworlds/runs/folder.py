@@ -33,7 +33,6 @@ class RunFolder:
 
     @staticmethod
     def create(path: Path, spec: RunSpec) -> "RunFolder":
-        """The folder of a new run."""
         folder = RunFolder(path)
         folder.begin(spec)
         return folder
@@ -58,7 +57,6 @@ class RunFolder:
 
     @staticmethod
     def open(path: Path) -> "RunFolder":
-        """The folder of an existing run."""
         if not path.is_dir():
             raise UserError(f"{str(path)!r} is not a run folder: there is no such folder")
         if not (path / "run.json").is_file():
@@ -145,7 +143,6 @@ class RunFolder:
         return found, warnings
 
     def no_checkpoint(self) -> UserError:
-        """The error for a run without a checkpoint that verifies."""
         why = "all are damaged" if self.has_checkpoints else "none was written yet"
         return UserError(f"{self.path} has no usable checkpoint: {why}")
 

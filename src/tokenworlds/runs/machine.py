@@ -26,7 +26,6 @@ def describe_machine() -> dict[str, Any]:
 
 
 def installed(package: str) -> str | None:
-    """The version of a package, or None."""
     try:
         return version(package)
     except PackageNotFoundError:

@@ -41,7 +41,6 @@ class TrainedAgent:
 
 
 def load_agent(folder: RunFolder, spec: RunSpec) -> TrainedAgent:
-    """Load the agent of a run without its replay and optimisers."""
     found, warnings = folder.insist_on_newest()
     agent = Agent.restore(spec, found.tensors["weights"])
     return TrainedAgent(agent, progress_of(found), tuple(warnings), found.state["replay"])

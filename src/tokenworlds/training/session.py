@@ -80,7 +80,6 @@ def version_warnings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[
 
 
 def train(loop: Loop, should_stop: Stop) -> SessionEnd:
-    """Train to the end, then evaluate and report."""
     finished, progress = loop.run(should_stop), loop.trainer.progress
     if not finished:
         return SessionEnd(progress.steps)

@@ -113,7 +113,6 @@ class Trainer:
         return finished
 
     def update(self, name: str) -> dict[str, Tensor]:
-        """One update of a learner from replay."""
         learner, learning = self.learners[name], self.spec.recipe.learning[name]
         windows = Windows.of(self.replay, learning.length)
         starts = self.sampler.sample(name, windows, learning.batch, self.rng)
@@ -242,7 +241,6 @@ class Collector:
         return action
 
     def _mix_random(self, action: Tensor) -> Tensor:
-        """Replace a share of the actions by random ones."""
         share, generator = self.collection.random_share, self.generator
         if share == 0.0:
             return action

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import unknown
@@ -12,8 +11,6 @@ from tokenworlds.training.schedules.rounds import Blocks, Rounds, collecting, up
 
 class Epochs(Rounds, Component):
     """In each epoch, collect steps, then update one learner after the other."""
-
-    prefill_key: ClassVar[str] = "schedule.first_steps"
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Epochs"]):

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import ClassVar
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.progress import Phase, Progress, round_up
@@ -47,8 +46,6 @@ class Alternation:
 
 class Iterations(Rounds, Component):
     """In each iteration, collect, alternate tokenizer and world, then update the behaviour."""
-
-    prefill_key: ClassVar[str] = "schedule.first_steps"
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Iterations"]):

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tokenworlds.core.progress import Phase, Progress
 
@@ -35,6 +36,7 @@ class Blocks:
 class Rounds(ABC):
     """A schedule defined by the progress at the end of each round."""
 
+    prefill_key: ClassVar[str] = "schedule.first_steps"
     rounds: int
 
     @abstractmethod
