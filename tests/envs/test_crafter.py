@@ -9,8 +9,9 @@ from env_trajectories import trajectory
 
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import EnvStep
-from tokenworlds.envs import EnvSpec, VectorEnv, canonical, make
+from tokenworlds.envs import EnvSpec, VectorEnv, make
 from tokenworlds.envs import crafter as envs_crafter
+from tokenworlds.envs.catalogue import canonical
 from tokenworlds.envs.crafter import Crafter, OrderedSet
 
 crafter = pytest.importorskip("crafter")

@@ -6,7 +6,8 @@ from dataclasses import asdict
 import pytest
 
 from tokenworlds.core.errors import UserError
-from tokenworlds.envs import EnvSpec, best_return, canonical, default_protocol, families, make
+from tokenworlds.envs import EnvSpec, make
+from tokenworlds.envs.catalogue import best_return, canonical, families
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ def test_all_examples_can_be_made() -> None:
         assert family.about
         for name in family.examples:
             assert canonical(name) == name
-            assert default_protocol(name) == next(iter(family.protocols))
+            assert EnvSpec(name).protocol == next(iter(family.protocols))
             if family.installed:
                 make(name, size=32).close()
 
@@ -119,7 +120,8 @@ def run(code: str) -> tuple[int, str, str]:
 def test_names_and_families_import_no_optional_dependency() -> None:
     code = """
 import sys
-from tokenworlds.envs import EnvSpec, families
+from tokenworlds.envs import EnvSpec
+from tokenworlds.envs.catalogue import families
 EnvSpec("dmc:walker-walk")
 assert [family.installed for family in families().values()]
 optional = {"ale_py", "crafter", "dm_control", "mujoco", "OpenGL", "minatar", "pygame"}

@@ -14,7 +14,8 @@ from env_trajectories import random_action, trajectory
 
 from tokenworlds.core.protocols import Env
 from tokenworlds.core.types import FrameShape
-from tokenworlds.envs import EnvSpec, families
+from tokenworlds.envs import EnvSpec
+from tokenworlds.envs.catalogue import families
 
 # Assault differs after a reset of the emulator alone, Qbert after restoring a state alone.
 SPECS = [

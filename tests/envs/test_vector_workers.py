@@ -10,7 +10,8 @@ import pytest
 from test_vector_env import CATCH, random_actions, record
 
 from tokenworlds.core.errors import UserError
-from tokenworlds.envs import EnvSpec, VectorEnv, families
+from tokenworlds.envs import EnvSpec, VectorEnv
+from tokenworlds.envs.catalogue import families
 from tokenworlds.envs.vector import WorkerError
 
 SPECS = [EnvSpec("steer", size=8), EnvSpec("minatar:seaquest", "minatar-sticky", size=10)]

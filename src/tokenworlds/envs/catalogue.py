@@ -28,7 +28,10 @@ class EnvSpec:
     grey: bool = False
 
     def __post_init__(self) -> None:
-        protocol = checked_protocol(self.name, self.protocol or default_protocol(self.name))
+        protocols = _split(self.name)[0].protocols
+        protocol = self.protocol or next(iter(protocols))
+        if protocol not in protocols:
+            raise unknown(f"protocol for {self.name}", protocol, protocols)
         object.__setattr__(self, "name", canonical(self.name))
         object.__setattr__(self, "protocol", protocol)
 
@@ -83,18 +86,6 @@ def canonical(name: str) -> str:
     return f"{family.name}:{game}" if game else family.name
 
 
-def default_protocol(name: str) -> str:
-    return next(iter(_split(name)[0].protocols))
-
-
-def checked_protocol(name: str, protocol: str) -> str:
-    """The protocol, or an error if the environment has none of this name."""
-    protocols = _split(name)[0].protocols
-    if protocol not in protocols:
-        raise unknown(f"protocol for {name}", protocol, protocols)
-    return protocol
-
-
 def best_return(name: str) -> float | None:
     """The best possible mean return of a game, if it is known."""
     family, game = _split(canonical(name))
@@ -102,18 +93,14 @@ def best_return(name: str) -> float | None:
 
 
 def _split(name: str) -> tuple[Family, str]:
-    """The family and the game of a name."""
     for family in families().values():
         if name in family.short_names:
             return family, family.short_names[name]
     prefix, _, game = name.partition(":")
     if not game:
-        raise unknown("environment", name, _suggestions())
+        found = families().values()
+        names = {name for family in found for name in (*family.short_names, *family.examples)}
+        raise unknown("environment", name, names)
     if prefix not in families():
         raise unknown("environment family", prefix, families())
     return families()[prefix], game
-
-
-def _suggestions() -> set[str]:
-    found = families().values()
-    return {name for family in found for name in (*family.short_names, *family.examples)}

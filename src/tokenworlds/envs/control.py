@@ -5,10 +5,8 @@ import.
 """
 
 import atexit
-import contextlib
-import logging
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenworlds.core.types import ActionSpace, EnvStep, FrameShape
-from tokenworlds.envs.game import Family, Game, match_name
+from tokenworlds.envs.game import Family, Game, match_name, without_warnings
 from tokenworlds.envs.rendering import choose_renderer, explain_renderer_errors, render_caller
 
 SUITE: Mapping[str, tuple[str, ...]] = {
@@ -44,29 +42,6 @@ SUITE: Mapping[str, tuple[str, ...]] = {
     "walker": ("stand", "walk", "run"),
 }
 """All domains with their tasks, listed here because importing the suite takes a second."""
-TASKS = (
-    "acrobot-swingup",
-    "ball_in_cup-catch",
-    "cartpole-balance",
-    "cartpole-balance_sparse",
-    "cartpole-swingup",
-    "cartpole-swingup_sparse",
-    "cheetah-run",
-    "finger-spin",
-    "finger-turn_easy",
-    "finger-turn_hard",
-    "hopper-hop",
-    "hopper-stand",
-    "pendulum-swingup",
-    "quadruped-run",
-    "quadruped-walk",
-    "reacher-easy",
-    "reacher-hard",
-    "walker-run",
-    "walker-stand",
-    "walker-walk",
-)
-"""The twenty tasks of GIT-STORM (Meo et al., 2024), table 6."""
 CAMERAS = {"quadruped": 2}
 UNBOUNDED = 1e10
 """MuJoCo's bound for actions without bounds."""
@@ -183,20 +158,10 @@ def open_stage(task: str, size: int, protocol: ControlProtocol) -> Stage:
     # Some domains sample while they are built, hence a fixed seed. The time limit is the game's,
     # because lqr has none.
     arguments = {"random": np.random.RandomState(0), "time_limit": float("inf")}
+    # MuJoCo warns that the description of cheetah is in an old format.
     with without_warnings():
         environment = suite.load(domain, name, task_kwargs=arguments)
     return Stage(environment, size, CAMERAS.get(domain, 0), protocol)
-
-
-@contextlib.contextmanager
-def without_warnings() -> Iterator[None]:
-    """Silence logging: MuJoCo warns that the description of cheetah is in an old format."""
-    disabled = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        yield
-    finally:
-        logging.disable(disabled)
 
 
 def prepare_rendering(visual: Any, size: int, flat: bool) -> None:

@@ -1,9 +1,11 @@
 """Base class of the environments, and the declaration of a family of them."""
 
+import contextlib
 import importlib.util
+import logging
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -120,3 +122,18 @@ def match_name(
 def plain(name: str) -> str:
     """The lower-case letters and digits of a name."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+@contextlib.contextmanager
+def without_warnings() -> Iterator[None]:
+    """Silence the warnings that a package logs."""
+    root, silence = logging.getLogger(), logging.NullHandler()
+    disabled = root.manager.disable
+    # Without a handler a warning would configure logging for the whole process.
+    root.addHandler(silence)
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(disabled)
+        root.removeHandler(silence)

@@ -1,6 +1,5 @@
 """MinAtar (Young and Tian, 2019): miniatures of five Atari games, rendered in colours."""
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from jaxtyping import Bool, UInt8
 from numpy.typing import NDArray
 
 from tokenworlds.core.types import ActionSpace, EnvStep, FrameShape
-from tokenworlds.envs.game import Family, Game, match_name
+from tokenworlds.envs.game import Family, Game, match_name, without_warnings
 
 GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
 BACKGROUND = (14, 14, 24)
@@ -95,16 +94,8 @@ def render(cells: Bool[np.ndarray, "H W C"], size: int) -> UInt8[np.ndarray, "_ 
 
 def environment_class() -> Any:
     """MinAtar's `Environment`, imported without its warning about missing plotting packages."""
-    root, silence = logging.getLogger(), logging.NullHandler()
-    disabled = root.manager.disable
-    # Without a handler the warning would configure logging for the whole process.
-    root.addHandler(silence)
-    logging.disable(logging.WARNING)
-    try:
+    with without_warnings():
         from minatar import Environment
-    finally:
-        logging.disable(disabled)
-        root.removeHandler(silence)
     return Environment
 
 

@@ -76,12 +76,12 @@ class VectorEnv:
     ) -> None:
         """With 0 workers the environments run in this process, one after the other."""
         self._parts = np.array_split(np.arange(num_envs), max(1, min(workers, num_envs)))
-        kind = Worker if workers else LocalWorker
+        kind = Worker if workers else SerialEnvs
         self._workers = [kind(spec, part.tolist(), seed, evaluation) for part in self._parts]
         self._finished: list[Finished] = []
         self._restarted = np.zeros(num_envs, bool)
-        self.frame_shape, self.action_space = self._call_all(SerialEnvs.spaces)[0]
-        self._now = _join_observations(self._call_all(SerialEnvs.observe))
+        self.frame_shape, self.action_space = self._call(SerialEnvs.spaces)[0]
+        self._now = _join_observations(self._call(SerialEnvs.observe))
 
     def __len__(self) -> int:
         return len(self._restarted)
@@ -108,7 +108,7 @@ class VectorEnv:
         """Execute one action in each environment; begin the next game where one is over."""
         if len(actions) != len(self):
             raise ValueError(f"{len(actions)} actions for {len(self)} environments")
-        results = self._call_each(SerialEnvs.step, [actions[part] for part in self._parts])
+        results = self._call(SerialEnvs.step, [actions[part] for part in self._parts])
         steps, observations, finished = zip(*results, strict=True)
         self._now = _join_observations(observations)
         self._finished += itertools.chain.from_iterable(finished)
@@ -122,7 +122,7 @@ class VectorEnv:
 
     def state(self) -> dict[str, Any]:
         """All that `restore` needs, as JSON; running games are stored as their actions."""
-        envs = itertools.chain.from_iterable(self._call_all(SerialEnvs.state))
+        envs = itertools.chain.from_iterable(self._call(SerialEnvs.state))
         return {"envs": list(envs), "finished": [asdict(game) for game in self._finished]}
 
     def restore(self, state: Mapping[str, Any]) -> list[str]:
@@ -134,11 +134,11 @@ class VectorEnv:
         if len(saved) != len(self):
             raise ValueError(f"a state of {len(saved)} environments for {len(self)} environments")
         parts = [[saved[env] for env in part] for part in self._parts]
-        results = self._call_each(SerialEnvs.restore, parts)
+        results = self._call(SerialEnvs.restore, parts)
         warnings = list(itertools.chain.from_iterable(results))
         self._finished = [Finished(**game) for game in state["finished"]]
         self._restarted = np.array([warning is not None for warning in warnings])
-        self._now = _join_observations(self._call_all(SerialEnvs.observe))
+        self._now = _join_observations(self._call(SerialEnvs.observe))
         return [warning for warning in warnings if warning is not None]
 
     def close(self) -> None:
@@ -152,19 +152,13 @@ class VectorEnv:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _call_all(self, method: Callable[..., Any]) -> list[Any]:
-        return self._call(method, [() for _ in self._workers])
-
-    def _call_each(self, method: Callable[..., Any], arguments: Iterable[Any]) -> list[Any]:
-        return self._call(method, [(argument,) for argument in arguments])
-
-    def _call(self, method: Callable[..., Any], arguments: list[tuple[Any, ...]]) -> list[Any]:
-        """The results of all workers, which run at the same time."""
+    def _call(self, method: Callable[..., Any], *arguments: Sequence[Any]) -> list[Any]:
+        """The results of all workers, which run at the same time; one argument for each."""
         if not self._workers:
             raise RuntimeError("these environments are closed")
         try:
-            for worker, given in zip(self._workers, arguments, strict=True):
-                worker.call(method, *given)
+            for index, worker in enumerate(self._workers):
+                worker.call(method, *(given[index] for given in arguments))
             return [worker.result() for worker in self._workers]
         except BaseException:
             # Some environments may have made a step that others have not, and results that were
@@ -249,6 +243,14 @@ class SerialEnvs:
 
     def __init__(self, spec: EnvSpec, indices: Sequence[int], seed: int, evaluation: bool) -> None:
         self._envs = [AutoResetEnv(spec.make(evaluation=evaluation), seed, i) for i in indices]
+        self._result: Any = None
+
+    def call(self, method: Callable[..., Any], *arguments: Any) -> None:
+        """Call a method of this class at once; a `Worker` has the same interface."""
+        self._result = method(self, *arguments)
+
+    def result(self) -> Any:
+        return self._result
 
     def spaces(self) -> tuple[FrameShape, ActionSpace]:
         return self._envs[0].env.frame_shape, self._envs[0].env.action_space
@@ -282,23 +284,6 @@ class SerialEnvs:
 
 class WorkerError(RuntimeError):
     """A worker process failed; the message holds its traceback or its exit code."""
-
-
-class LocalWorker:
-    """Environments in this process, with the interface of a `Worker`."""
-
-    def __init__(self, spec: EnvSpec, indices: Sequence[int], seed: int, evaluation: bool) -> None:
-        self._envs = SerialEnvs(spec, indices, seed, evaluation)
-        self._result: Any = None
-
-    def call(self, method: Callable[..., Any], *arguments: Any) -> None:
-        self._result = method(self._envs, *arguments)
-
-    def result(self) -> Any:
-        return self._result
-
-    def close(self) -> None:
-        self._envs.close()
 
 
 class Worker:
@@ -367,5 +352,4 @@ def serve(
 
 
 def frame_hash(frame: NDArray[np.uint8]) -> str:
-    """SHA-256 of the pixels."""
     return hashlib.sha256(np.ascontiguousarray(frame).tobytes()).hexdigest()
