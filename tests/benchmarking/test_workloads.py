@@ -8,10 +8,10 @@ import torch
 
 from tokenworlds.benchmarking.measurement import halvings
 from tokenworlds.benchmarking.meters import count_flops
-from tokenworlds.benchmarking.workloads import first_rows, open_workloads, random_segment
+from tokenworlds.benchmarking.workloads import on_rows, open_workloads, random_segment
 from tokenworlds.core.config import variant
 from tokenworlds.core.errors import UserError
-from tokenworlds.core.types import ActionSpace, FrameShape
+from tokenworlds.core.types import ActionSpace, FrameShape, Segment
 from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.recipes.catalogue import load
 
@@ -100,9 +100,10 @@ def test_segments_are_noise_from_the_middle_of_episodes() -> None:
         assert segment.reward.unique().tolist() == [-1.0, 0.0, 1.0]
         assert segment.mask.all()
         assert not (segment.first | segment.terminated | segment.truncated).any()
-        part = first_rows(segment, 2)
-        assert torch.equal(part.frame, segment.frame[:2])
-        assert part.mask.shape == (2, 3)
+        parts = list[Segment]()
+        on_rows(segment, parts.append)(2)()
+        assert torch.equal(parts[0].frame, segment.frame[:2])
+        assert parts[0].mask.shape == (2, 3)
 
 
 def test_a_recipe_that_does_not_fit_together_is_an_error() -> None:

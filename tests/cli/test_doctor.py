@@ -8,8 +8,7 @@ from tokenworlds.envs.rendering import NO_RENDERER
 def test_a_working_renderer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(diagnosis, "reset_env", lambda name: "resets")
     monkeypatch.setenv("MUJOCO_GL", "osmesa")
-    finding = diagnosis.renderer()
-    assert (finding.state, finding.text) == ("good", "dmc:cartpole-balance resets, by osmesa")
+    assert diagnosis.render_control() == "dmc:cartpole-balance resets, by osmesa"
 
 
 def test_a_missing_renderer_is_a_note_that_says_what_to_install(
@@ -19,4 +18,5 @@ def test_a_missing_renderer_is_a_note_that_says_what_to_install(
         raise UserError(NO_RENDERER)
 
     monkeypatch.setattr(diagnosis, "reset_env", fail)
-    assert diagnosis.renderer() == diagnosis.Finding("rendering", "note", NO_RENDERER)
+    finding = diagnosis.attempt("rendering", diagnosis.render_control, failure="note")
+    assert finding == diagnosis.Finding("rendering", "note", NO_RENDERER)

@@ -112,7 +112,7 @@ def measure_workload(workload: Workload, rows: int, seconds: float) -> Measureme
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Time and memory of a single run on so many rows."""
+    """A single run on so many rows."""
 
     rows: int
     seconds: float

@@ -20,14 +20,7 @@ from tokenworlds.benchmarking.meters import Task
 from tokenworlds.core.protocols import CachesTokens, Tokenizer
 from tokenworlds.core.seeding import seed_everything, torch_generator
 from tokenworlds.core.trees import map_tensors
-from tokenworlds.core.types import (
-    ActionSpace,
-    FrameShape,
-    Losses,
-    Segment,
-    Trainable,
-    to_frames,
-)
+from tokenworlds.core.types import ActionSpace, FrameShape, Losses, Segment, Trainable, to_frames
 from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.envs.vector import VectorEnv
 from tokenworlds.evaluation.episodes import random_actions
@@ -110,12 +103,9 @@ def random_segment(
     )
 
 
-def first_rows(segment: Segment, rows: int) -> Segment:
-    return map_tensors(lambda leaf: leaf[:rows], segment)
-
-
 def on_rows(segment: Segment, run: Callable[[Segment], object]) -> Callable[[int], Task]:
-    return lambda rows: partial(run, first_rows(segment, rows))
+    """A task that runs on the first rows of a segment, for any number of them."""
+    return lambda rows: partial(run, map_tensors(lambda leaf: leaf[:rows], segment))
 
 
 def update_workloads(

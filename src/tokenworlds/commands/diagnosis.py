@@ -1,12 +1,14 @@
 """Checks of a machine: installed packages, devices, environments, and a tiny training run."""
 
+import contextlib
+import io
 import os
 import platform
 import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
@@ -14,6 +16,8 @@ from typing import Any, Literal
 
 import torch
 
+from tokenworlds.benchmarking.meters import available_memory
+from tokenworlds.commands.screen import PlainScreen
 from tokenworlds.core.config import variant
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.precision import best_precision, lack_of_bfloat16
@@ -26,6 +30,7 @@ from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training.loop import Loop
 
 GIB = 2**30
+State = Literal["good", "note", "bad"]
 ENOUGH = 2 * GIB
 """Free memory and disk space that the smallest size needs, with some reserve."""
 TINY: Mapping[str, Any] = {
@@ -45,7 +50,7 @@ class Finding:
     """The result of one check; "bad" prevents training, "note" does not."""
 
     name: str
-    state: Literal["good", "note", "bad"]
+    state: State
     text: str
 
 
@@ -57,10 +62,13 @@ def diagnose(recipe: Recipe, folder: Path) -> Iterator[Finding]:
     yield from precision("cuda" if torch.cuda.is_available() else "cpu")
     yield Finding("threads", "good", f"{torch.get_num_threads()} of {os.cpu_count()} cores")
     yield free_space("disk", shutil.disk_usage(existing(folder)).free, f"free for {folder}")
-    yield from memory()
+    available = available_memory()
+    if available is not None:
+        yield free_space("memory", available, "available")
     yield attempt("toy:catch", partial(reset_env, "catch"))
-    yield from optional_envs()
-    yield renderer()
+    for name in ("atari:Pong", "crafter", "minatar:breakout", "gym:CartPole-v1"):
+        yield attempt(name, partial(reset_env, name), failure="note")
+    yield attempt("rendering", render_control, failure="note")
     yield attempt("training", partial(train_tiny, recipe))
 
 
@@ -103,36 +111,9 @@ def existing(folder: Path) -> Path:
     return next(path for path in (folder, *folder.parents) if path.exists())
 
 
-def memory() -> Iterator[Finding]:
-    """Available memory, where /proc has it."""
-    try:
-        text = Path("/proc/meminfo").read_text()
-    except OSError:
-        return
-    found = re.search(r"^MemAvailable:\s*(\d+) kB", text, re.MULTILINE)
-    if found:
-        yield free_space("memory", int(found[1]) * 1024, "available")
-
-
-def optional_envs() -> Iterator[Finding]:
-    """One environment of each optional family."""
-    for name in ("atari:Pong", "crafter", "minatar:breakout", "gym:CartPole-v1"):
-        yield optional(attempt(name, partial(reset_env, name)))
-
-
-def renderer() -> Finding:
-    """The renderer of DeepMind Control, or what to install."""
-    return optional(attempt("rendering", render_control))
-
-
 def render_control() -> str:
     text = reset_env("dmc:cartpole-balance")
     return f"dmc:cartpole-balance {text}, by {os.environ.get(VARIABLE) or 'the default of MuJoCo'}"
-
-
-def optional(found: Finding) -> Finding:
-    """The finding about something that training does not need."""
-    return replace(found, state="note") if found.state == "bad" else found
 
 
 def reset_env(name: str) -> str:
@@ -151,31 +132,21 @@ def train_tiny(recipe: Recipe) -> str:
         recipe_name="doctor", size="nano", recipe=small, env=env, seed=0, threads=threads
     )
     with tempfile.TemporaryDirectory() as parent:
-        loop = Loop(spec, RunFolder.create(Path(parent) / "run", spec), SilentScreen())
-        loop.begin()
-        loop.run(lambda: False)
+        folder = RunFolder.create(Path(parent) / "run", spec)
+        with contextlib.redirect_stdout(io.StringIO()):
+            loop = Loop(spec, folder, PlainScreen(spec, folder.path))
+            loop.begin()
+            loop.run(lambda: False)
         updates = dict(loop.trainer.progress.updates)
         loop.close()
     return ", ".join(f"{count} updates of the {name}" for name, count in updates.items())
 
 
-def attempt(name: str, act: Callable[[], str]) -> Finding:
-    """Call `act`; an exception becomes a bad finding."""
+def attempt(name: str, act: Callable[[], str], failure: State = "bad") -> Finding:
+    """Call `act`; what it raises becomes a finding too."""
     try:
         return Finding(name, "good", act())
     except UserError as error:
-        return Finding(name, "bad", str(error))
+        return Finding(name, failure, str(error))
     except Exception as error:
-        return Finding(name, "bad", f"{type(error).__name__}: {error}")
-
-
-class SilentScreen:
-    """Shows nothing."""
-
-    def event(self, event: Mapping[str, Any]) -> None: ...
-
-    def progress(
-        self, steps: int, rates: Mapping[str, float], seconds_left: float | None, share: float
-    ) -> None: ...
-
-    def note(self, text: str) -> None: ...
+        return Finding(name, failure, f"{type(error).__name__}: {error}")

@@ -17,8 +17,8 @@ class Envs:
 
     def execute(self) -> int:
         found = families()
-        text = json.dumps(found, indent=2) if self.json else "\n\n".join(map(paragraph, found))
-        print(text)
+        paragraphs = ("\n".join(lines(family)) for family in found)
+        print(json.dumps(found, indent=2) if self.json else "\n\n".join(paragraphs))
         return 0
 
 
@@ -38,11 +38,7 @@ def families() -> list[dict[str, Any]]:
     ]
 
 
-def paragraph(family: dict[str, Any]) -> str:
-    return "\n".join(paragraph_lines(family))
-
-
-def paragraph_lines(family: dict[str, Any]) -> Iterator[str]:
+def lines(family: dict[str, Any]) -> Iterator[str]:
     yield f"{family['name']}: {family['about']}"
     yield f"  {', '.join(family['examples'])}"
     if not family["installed"]:

@@ -114,14 +114,11 @@ def crafter_lines(result: Result) -> list[str]:
     score, random = result.crafter, result.random_crafter
     if score is None:
         return []
+    lines = {name: f"  {name:20}{rate:5.1f} %" for name, rate in score.success.items()}
     if random is None:
-        return [f"Crafter score {score}", *map(success_line, score.success.items())]
+        return [f"Crafter score {score}", *lines.values()]
     rates = random.success
     return [
         f"Crafter score {score}; random policy: {random}",
-        *(f"{success_line(item)}   {rates[item[0]]:5.1f} %" for item in score.success.items()),
+        *(f"{line}   {rates[name]:5.1f} %" for name, line in lines.items()),
     ]
-
-
-def success_line(item: tuple[str, float]) -> str:
-    return f"  {item[0]:20}{item[1]:5.1f} %"

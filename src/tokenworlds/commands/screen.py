@@ -1,16 +1,17 @@
 """Screens of a run: a live display on a terminal, plain lines elsewhere."""
 
 import contextlib
+import math
 import os
 import sys
 import time
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console, ConsoleDimensions, ConsoleOptions, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -316,13 +317,10 @@ def format_duration(seconds: float) -> str:
 
 def sparkline(values: Sequence[float], width: int) -> str:
     """A curve in at most `width` characters; each is the mean of an equal share of the values."""
-    finite = [number for number in values if abs(number) < float("inf")]
+    finite = [number for number in values if math.isfinite(number)]
     if not finite or width < 1:
         return ""
-    edges = [round(i * len(finite) / width) for i in range(width + 1)]
-    if len(finite) <= width:
-        edges = list(range(len(finite) + 1))
-    means = [sum(finite[a:b]) / (b - a) for a, b in pairwise(edges)]
+    means = [part.mean() for part in np.array_split(finite, min(width, len(finite)))]
     low, high = min(means), max(means)
     scale = (len(BARS) - 1) / (high - low) if high > low else 0.0
     return "".join(BARS[round((mean - low) * scale)] for mean in means)

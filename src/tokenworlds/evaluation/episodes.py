@@ -26,7 +26,7 @@ def never() -> bool:
 
 
 def evaluate(
-    agent: Agent,
+    agent: Agent | None,
     env: EnvSpec,
     *,
     episodes: int,
@@ -35,24 +35,18 @@ def evaluate(
     num_envs: int = 16,
     should_stop: ShouldStop = never,
 ) -> list[Finished]:
-    """Play episodes with an agent. The seed determines the environments and the actions."""
+    """Play episodes with an agent, or with uniformly random actions if it is None.
+
+    The seed determines the environments and the actions.
+    """
     with VectorEnv(env, num_envs=min(num_envs, episodes), seed=seed, evaluation=True) as envs:
-        act = agent_act(agent, len(envs), seed, temperature)
+        act = agent_act(agent, len(envs), seed, temperature) if agent else random_act(envs, seed)
         return play(envs, act, episodes, should_stop)
 
 
-def evaluate_random(
-    env: EnvSpec, *, episodes: int, seed: int, num_envs: int = 16, should_stop: ShouldStop = never
-) -> list[Finished]:
-    """Play the same episodes with uniformly random actions, as a baseline."""
-    with VectorEnv(env, num_envs=min(num_envs, episodes), seed=seed, evaluation=True) as envs:
-        generator = torch_generator(seed, "evaluation")
-        space, count = envs.action_space, len(envs)
-
-        def act(frame: Tensor, first: Tensor) -> Tensor:
-            return random_actions(space, count, generator)
-
-        return play(envs, act, episodes, should_stop)
+def random_act(envs: VectorEnv, seed: int) -> Act:
+    generator = torch_generator(seed, "evaluation")
+    return lambda frame, first: random_actions(envs.action_space, len(envs), generator)
 
 
 def agent_act(agent: Agent, num_envs: int, seed: int, temperature: float) -> Act:

@@ -10,7 +10,7 @@ from tokenworlds.core.progress import Progress
 from tokenworlds.core.seeding import numpy_generator, torch_generator
 from tokenworlds.envs.catalogue import EnvSpec, best_return
 from tokenworlds.evaluation.dreams import DreamRows, dream_rows, sample_segment
-from tokenworlds.evaluation.episodes import evaluate, evaluate_random, evaluation_seed
+from tokenworlds.evaluation.episodes import evaluate, evaluation_seed
 from tokenworlds.evaluation.results import FILE, Result, info_by_name, read_result
 from tokenworlds.replay.store import ReplayStore
 from tokenworlds.runs.folder import RunFolder
@@ -70,14 +70,15 @@ def evaluate_run(
 ) -> Result:
     """Play episodes with the agent and with random actions; env and seed default to the run's."""
     env, seed = env or spec.env, spec.seed if seed is None else seed
+    temperature = spec.recipe.evaluation.temperature
     games: dict[str, Any] = {
         "episodes": episodes,
         "seed": evaluation_seed(seed, progress.steps),
+        "temperature": temperature,
         "should_stop": should_stop,
     }
-    temperature = spec.recipe.evaluation.temperature
-    played = evaluate(agent, env, temperature=temperature, **games)
-    random = evaluate_random(env, **games)
+    played = evaluate(agent, env, **games)
+    random = evaluate(None, env, **games)
     return Result(
         recipe=spec.recipe_name,
         size=spec.size,
