@@ -4,13 +4,12 @@ A step is a block of the sequence: its frame as one image token, its action, and
 change from its frame to the next.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import torch
 from einops import pack, rearrange, repeat, unpack
-from jaxtyping import Bool, Float, Int, UInt8
+from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
@@ -26,7 +25,6 @@ from tokenworlds.core.types import (
     Outcome,
     Reconstruction,
     Segment,
-    Trainable,
     View,
     masked_mean,
     to_frames,
@@ -34,7 +32,7 @@ from tokenworlds.core.types import (
 from tokenworlds.heads.outcomes import ReadoutReward, ReadoutTermination, outcome_losses
 from tokenworlds.nets.residual import FrameEncoder, halved
 from tokenworlds.tokenizers.delta import Delta
-from tokenworlds.worlds.history import History, follows, starts
+from tokenworlds.worlds.history import History, TwoLearnerWorld, follows, starts
 from tokenworlds.worlds.tokens import TokenDynamics
 
 
@@ -95,10 +93,12 @@ class ImageDynamics(TokenDynamics):
         return token if self.every_frame else token * starts.unsqueeze(-1)
 
 
-class DeltaIris(nn.Module, Component):
+class DeltaIris(TwoLearnerWorld, Component):
     """A tokenizer of changes with its own losses, and a sequence model of its tokens."""
 
     frames = 1
+    tokenizer: Delta
+    dynamics: ImageDynamics
     tokenizer_learner, token_context = "tokenizer", 1
 
     @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,7 +122,7 @@ class DeltaIris(nn.Module, Component):
     ) -> None:
         super().__init__()
         self.config = config
-        self.action_space = action_space
+        self.action_space, self.kept = action_space, config.context + 1
         self.tokenizer = config.tokenizer.build(frame_shape=frame_shape, action_space=action_space)
         self.tokens = self.tokenizer.tokens
         self.dynamics = ImageDynamics(
@@ -139,19 +139,6 @@ class DeltaIris(nn.Module, Component):
         )
         self.feature_shape: tuple[int, ...] = (self.dynamics.sequence.width,)
         self.dynamics.check_context(config.context, self.tokens + 2)
-
-    def trainables(self) -> dict[str, Trainable]:
-        return {
-            "tokenizer": Trainable(self.tokenizer, self.tokenizer_losses),
-            "world": Trainable(self.dynamics, self.losses),
-        }
-
-    def compile_with(self, compile_function: Callable[..., Any]) -> None:
-        vars(self).update(
-            losses=compile_function(self.losses),
-            tokenizer_losses=compile_function(self.tokenizer_losses),
-            step=compile_function(self.step),
-        )
 
     def tokenizer_losses(self, segment: Segment) -> Losses:
         """Losses of each frame that follows another of its episode."""
@@ -215,21 +202,8 @@ class DeltaIris(nn.Module, Component):
         return torch.cat([head, self.dynamics.token(index)], dim=2)
 
     @torch.no_grad()
-    def observe(
-        self,
-        frame: UInt8[Tensor, "B H W C"],
-        action: Tensor,
-        reset: Bool[Tensor, " B"],
-        carry: History | None,
-        generator: Generator | None = None,
-    ) -> History:
-        """Keep the frame; a feature or a dream encodes it on request."""
-        carry = carry or History.blank(frame, self.config.context + 1, self.action_space)
-        return carry.push(frame, self.action_space.encode(action), reset)
-
-    @torch.no_grad()
     def start(self, segment: Segment, steps: int) -> DeltaIrisCarry:
-        history = History.of_segment(segment, self.config.context + 1, self.action_space)
+        history = History.of_segment(segment, self.kept, self.action_space)
         return self._prefill(history, steps * (self.tokens + 2) + 1)
 
     def _prefill(self, history: History, room: int | None) -> DeltaIrisCarry:

@@ -5,14 +5,14 @@ action, and predicts the reward and the next tokens. It predicts no termination:
 fixed horizon.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
-from einops import rearrange
-from jaxtyping import Bool, Float, UInt8
+from einops import rearrange, repeat
+from jaxtyping import Bool, Float
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
@@ -30,14 +30,25 @@ from tokenworlds.core.types import (
     Outcome,
     Reconstruction,
     Segment,
-    Trainable,
     View,
     masked_mean,
 )
+from tokenworlds.nets.fast.map_convolution import concat_channels
 from tokenworlds.priors.gaussian import GaussianPrior
-from tokenworlds.worlds.grid_dynamics import GridDynamics, GridLayout, Layout, flatten
-from tokenworlds.worlds.history import History, stack_frames, stack_segment, starts, with_start
+from tokenworlds.worlds.history import (
+    History,
+    TwoLearnerWorld,
+    stack_frames,
+    stack_segment,
+    starts,
+    with_start,
+)
 
+Layout = Literal["map", "line", "vector"]
+"""How the vectors of a grid's cells form a map: as they lie, as one column, or as one cell (the
+ablation of the latent's shape)."""
+TokenMap = Float[Tensor, "*rest c h w"]
+FeatureMap = Float[Tensor, "*rest C h w"]
 SHADES = 256
 SHADE_RANGE = 3.0
 """Numbers beyond this, which are rare in a standard normal, are rendered as black or white."""
@@ -51,8 +62,10 @@ class GridCarry:
     vector: Float[Tensor, "B K D"]
 
 
-class Grid(nn.Module, Component):
+class Grid(TwoLearnerWorld, Component):
     """A tokenizer of frame stacks, and a sequence model of its maps."""
+
+    dynamics: "GridDynamics"
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Grid"]):
@@ -87,36 +100,15 @@ class Grid(nn.Module, Component):
     ) -> None:
         super().__init__()
         self.config = config
-        self.action_space = action_space
+        self.action_space, self.kept = action_space, config.context + config.frames
         self.channels, self.frames = frame_shape.channels, config.frames
         channels = config.frames * frame_shape.channels
         stack_shape = FrameShape(frame_shape.height, frame_shape.width, channels)
         self.tokenizer = config.tokenizer.build(frame_shape=stack_shape)
         check_tokenizer(self.tokenizer, config.prior)
-        self.layout = GridLayout(self.tokenizer.grid, self.tokenizer.width, config.layout)
-        self.feature_shape: tuple[int, ...] = self.layout.shape
-        self.dynamics = GridDynamics(
-            sequence=config.sequence,
-            prior=config.prior,
-            reward=config.reward,
-            shape=self.layout.shape,
-            actions=action_space.size,
-            prior_dimensions=prior_dimensions(self.tokenizer),
-            given=config.given,
-        )
-
-    def trainables(self) -> dict[str, Trainable]:
-        return {
-            "tokenizer": Trainable(self.tokenizer, self.tokenizer_losses),
-            "world": Trainable(self.dynamics, self.losses),
-        }
-
-    def compile_with(self, compile_function: Callable[..., Any]) -> None:
-        vars(self).update(
-            losses=compile_function(self.losses),
-            tokenizer_losses=compile_function(self.tokenizer_losses),
-            step=compile_function(self.step),
-        )
+        shape = map_shape(self.tokenizer, config.layout)
+        self.feature_shape: tuple[int, ...] = shape
+        self.dynamics = GridDynamics(config, self.tokenizer, shape=shape, actions=action_space.size)
 
     def tokenizer_losses(self, segment: Segment) -> Losses:
         frames, steps = self._stacks(segment)
@@ -141,8 +133,7 @@ class Grid(nn.Module, Component):
         with torch.no_grad(), mode(self.tokenizer, training=self.config.encodes_in_training):
             codes: Codes | GaussianLatent = self.tokenizer.encode(frames)
         opens = self._starts(steps)
-        maps, action = self.layout.arrange(codes.vector), self.action_space.encode(steps.action)
-        feature = self.dynamics.predict(maps, action, opens, self._sample_map)
+        feature = self._predict(codes.vector, self.action_space.encode(steps.action), opens)
         next_codes = map_tensors(lambda part: part[:, 1:], codes)
         mask = steps.mask[:, 1:] & steps.mask[:, :-1] & ~opens[:, 1:]
         token_losses: Losses = self.dynamics.prior.losses(flatten(feature), next_codes, mask)
@@ -153,15 +144,38 @@ class Grid(nn.Module, Component):
             return starts(segment)
         return with_start(functional.pad(~segment.mask[:, :-1], (1, 0)))
 
-    def _sample_map(self, feature: Float[Tensor, "B C h w"]) -> Float[Tensor, "B c h w"]:
-        return self.layout.arrange(self._sample(feature, None))
+    def _predict(
+        self,
+        vector: Float[Tensor, "B T K D"],
+        action: Float[Tensor, "B T A"],
+        starts: Bool[Tensor, "B T"],
+    ) -> Float[Tensor, "B t C h w"]:
+        """The features of every step but the last; after `given` steps the tokens are sampled."""
+        steps, blank = vector.shape[1] - 1, self.dynamics.sequence.initial(len(vector))
+        if steps < 1:
+            raise UserError("learning.world.length takes world.frames + 1 or more: nothing follows")
+        maps, given = self._arrange(vector), slice(0, min(self.config.given, steps))
+        feature, carry = self.dynamics(maps[:, given], action[:, given], blank, starts[:, given])
+        features = list(feature.unbind(1))
+        for time in range(self.config.given, steps):
+            sampled = self._arrange(self._sample(features[-1], None))
+            inputs = where_rows(starts[:, time], maps[:, time], sampled)
+            carry = where_rows(starts[:, time], blank, carry)
+            feature, carry = self.dynamics(inputs, action[:, time], carry)
+            features.append(feature)
+        return torch.stack([each.movedim(-3, -1) for each in features], dim=1).movedim(-1, -3)
+
+    def _arrange(self, vector: Float[Tensor, "*rest K D"]) -> TokenMap:
+        _, height, width = self.feature_shape
+        return rearrange(vector, "... (h w k) d -> ... (k d) h w", h=height, w=width)
 
     @torch.no_grad()
     def _sample(
         self, feature: Float[Tensor, "B C h w"], generator: Generator | None
     ) -> Float[Tensor, "B K D"]:
         """Sampled token vectors of the next frame."""
-        vector: Tensor = self.tokenizer.token_vectors(self.dynamics.sample(feature, generator))
+        sampled = self.dynamics.prior.sample(flatten(feature), generator)
+        vector: Tensor = self.tokenizer.token_vectors(sampled)
         return vector
 
     def _reward_losses(self, feature: Float[Tensor, "B t C h w"], segment: Segment) -> Losses:
@@ -173,23 +187,8 @@ class Grid(nn.Module, Component):
         return Losses(terms, {"reward": mask}, {"reward_error": error})
 
     @torch.no_grad()
-    def observe(
-        self,
-        frame: UInt8[Tensor, "B H W C"],
-        action: Tensor,
-        reset: Bool[Tensor, " B"],
-        carry: History | None,
-        generator: Generator | None = None,
-    ) -> History:
-        """Keep the frame; a feature or a dream encodes it on request."""
-        count = self.config.context + self.config.frames
-        carry = carry or History.blank(frame, count, self.action_space)
-        return carry.push(frame, self.action_space.encode(action), reset)
-
-    @torch.no_grad()
     def start(self, segment: Segment, steps: int) -> GridCarry:
-        count = self.config.context + self.config.frames
-        return self._prefill(History.of_segment(segment, count, self.action_space))
+        return self._prefill(History.of_segment(segment, self.kept, self.action_space))
 
     def _prefill(self, history: History) -> GridCarry:
         opens = history.starts
@@ -199,8 +198,8 @@ class Grid(nn.Module, Component):
         action, opens = (part[:, -frames.shape[1] :] for part in (history.action, opens))
         if frames.shape[1] == 1:
             return GridCarry(blank, vector[:, -1])
-        maps, past = self.layout.arrange(vector[:, :-1]), slice(0, -1)
-        _, carry = self.dynamics.scan(maps, action[:, past], opens[:, past], blank)
+        maps, past = self._arrange(vector[:, :-1]), slice(0, -1)
+        _, carry = self.dynamics(maps, action[:, past], blank, opens[:, past])
         return GridCarry(where_rows(opens[:, -1], blank, carry), vector[:, -1])
 
     def _encode(self, frames: Float[Tensor, "*rest C H W"]) -> Float[Tensor, "*rest K D"]:
@@ -212,8 +211,8 @@ class Grid(nn.Module, Component):
         self, carry: GridCarry | History, action: Tensor, generator: Generator | None = None
     ) -> tuple[GridCarry, Outcome]:
         carry = self._prefill(carry) if isinstance(carry, History) else carry
-        maps, done = self.layout.arrange(carry.vector), self.action_space.encode(action)
-        feature, sequence = self.dynamics.step(maps, done, carry.sequence)
+        maps, done = self._arrange(carry.vector), self.action_space.encode(action)
+        feature, sequence = self.dynamics(maps, done, carry.sequence)
         head = self.dynamics.reward(feature)
         reward = head.sample(generator) if self.config.samples_reward else head.mean
         carry = GridCarry(sequence, self._sample(feature, generator))
@@ -225,7 +224,7 @@ class Grid(nn.Module, Component):
         def vector() -> Float[Tensor, "B K D"]:
             return carry.vector if isinstance(carry, GridCarry) else self._encode_latest(carry)
 
-        return View(lambda: self.layout.arrange(vector()), lambda: self._decode(vector()))
+        return View(lambda: self._arrange(vector()), lambda: self._decode(vector()))
 
     @torch.no_grad()
     def _encode_latest(self, history: History) -> Float[Tensor, "B K D"]:
@@ -266,11 +265,61 @@ def check_tokenizer(tokenizer: Any, prior: ConfigOf[Any]) -> None:
         raise UserError("world.prior=gaussian goes with world.tokenizer=gaussian, and no other")
 
 
-def prior_dimensions(tokenizer: MapTokenizer) -> dict[str, int]:
-    """The build arguments of a prior over tokens, or over continuous latents."""
-    if isinstance(tokenizer, Tokenizer):
-        return {"tokens": tokenizer.tokens, "vocabulary": tokenizer.vocabulary}
-    return {"tokens": tokenizer.tokens, "code_width": tokenizer.width}
+def map_shape(tokenizer: MapTokenizer, layout: Layout) -> tuple[int, int, int]:
+    """Channels, height and width."""
+    if layout == "vector":
+        return (tokenizer.tokens * tokenizer.width, 1, 1)
+    return (tokenizer.width, *(tokenizer.grid if layout == "map" else (tokenizer.tokens, 1)))
+
+
+class GridDynamics(nn.Module):
+    """A sequence model on maps of tokens and actions, and a prior and a reward head on its output.
+
+    Prior and head also read the action.
+    """
+
+    def __init__(
+        self,
+        config: Grid.Config,
+        tokenizer: MapTokenizer,
+        *,
+        shape: tuple[int, int, int],
+        actions: int,
+    ) -> None:
+        super().__init__()
+        channels, height, width = shape
+        self.size = (height, width)
+        self.sequence = config.sequence.build(inputs=channels, actions=actions, grid=self.size)
+        read = self.sequence.width + actions
+        sizes = {"width": read * height * width, "tokens": tokenizer.tokens}
+        if isinstance(tokenizer, Tokenizer):
+            sizes["vocabulary"] = tokenizer.vocabulary
+        else:
+            sizes["code_width"] = tokenizer.width
+        self.prior = config.prior.build(**sizes)
+        self.reward = config.reward.build(shape=(read, height, width))
+
+    def forward(
+        self,
+        tokens: TokenMap,
+        action: Float[Tensor, "*rest A"],
+        carry: Carry,
+        starts: Bool[Tensor, "B T"] | None = None,
+    ) -> tuple[FeatureMap, Carry]:
+        """One step, or with `starts` all steps of a sequence."""
+        height, width = self.size
+        planes = repeat(action, "... a -> ... a h w", h=height, w=width)
+        x = concat_channels(tokens, planes)
+        if starts is None:
+            y, carry = self.sequence.step(x, carry)
+        else:
+            y, carry = self.sequence.scan(x, starts, carry)
+        return concat_channels(y, planes), carry
+
+
+def flatten(feature: FeatureMap) -> Float[Tensor, "*rest E"]:
+    """A map as a vector, cell by cell."""
+    return rearrange(feature, "... c h w -> ... (h w c)")
 
 
 @contextmanager

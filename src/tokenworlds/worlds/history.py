@@ -1,14 +1,16 @@
-"""Short histories of real steps, and stacks of the latest frames."""
+"""Short histories of real steps, stacks of the latest frames, and the worlds that keep them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from einops import rearrange
 from jaxtyping import Bool, Float, Int, UInt8
-from torch import Tensor
+from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from tokenworlds.core.types import ActionSpace, Segment, to_frames
+from tokenworlds.core.types import ActionSpace, Losses, Segment, Trainable, to_frames
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,46 @@ class History:
     def frame(self) -> Float[Tensor, "B C H W"]:
         """The latest frame, in [0, 1]."""
         return to_frames(self.observation[:, -1])
+
+
+class FrameWorld(nn.Module):
+    """A world that observes by keeping the `kept` latest frames; a feature or a dream encodes them
+    on request."""
+
+    action_space: ActionSpace
+    kept: int
+
+    @torch.no_grad()
+    def observe(
+        self,
+        frame: UInt8[Tensor, "B H W C"],
+        action: Tensor,
+        reset: Bool[Tensor, " B"],
+        carry: History | None,
+        generator: Generator | None = None,
+    ) -> History:
+        carry = carry or History.blank(frame, self.kept, self.action_space)
+        return carry.push(frame, self.action_space.encode(action), reset)
+
+
+class TwoLearnerWorld(FrameWorld):
+    """A tokenizer with losses of its own, and dynamics that predict its tokens."""
+
+    tokenizer: Any
+    dynamics: nn.Module
+    losses: Callable[[Segment], Losses]
+    tokenizer_losses: Callable[[Segment], Losses]
+    step: Callable[..., Any]
+
+    def trainables(self) -> dict[str, Trainable]:
+        return {
+            "tokenizer": Trainable(self.tokenizer, self.tokenizer_losses),
+            "world": Trainable(self.dynamics, self.losses),
+        }
+
+    def compile_with(self, compile_function: Callable[..., Any]) -> None:
+        compiled = ("losses", "tokenizer_losses", "step")
+        vars(self).update({name: compile_function(getattr(self, name)) for name in compiled})
 
 
 def with_start(first: Bool[Tensor, "B T"]) -> Bool[Tensor, "B T"]:

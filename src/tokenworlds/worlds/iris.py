@@ -3,14 +3,13 @@
 A step is a block of the sequence: the tokens of its frame, then its action.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import torch
 from einops import rearrange
 from jaxtyping import Bool, Float, Int, UInt8
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.protocols import Head, SequenceModel, Tokenizer
@@ -22,13 +21,12 @@ from tokenworlds.core.types import (
     Outcome,
     Reconstruction,
     Segment,
-    Trainable,
     View,
     masked_mean,
     to_frames,
 )
 from tokenworlds.heads.outcomes import ReadoutTermination, SignReward, outcome_losses
-from tokenworlds.worlds.history import History, starts
+from tokenworlds.worlds.history import History, TwoLearnerWorld, starts
 from tokenworlds.worlds.tokens import TokenDynamics
 
 
@@ -44,10 +42,12 @@ class IrisCarry:
     index: Int[Tensor, "B K"]
 
 
-class Iris(nn.Module, Component):
+class Iris(TwoLearnerWorld, Component):
     """A tokenizer with its own losses, and a sequence model of its tokens."""
 
     frames = 1
+    tokenizer: Tokenizer
+    dynamics: TokenDynamics
     tokenizer_learner, token_context = "tokenizer", 0
 
     @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,7 +67,7 @@ class Iris(nn.Module, Component):
     ) -> None:
         super().__init__()
         self.config = config
-        self.action_space = action_space
+        self.action_space, self.kept = action_space, config.context + 1
         self.tokenizer = config.tokenizer.build(frame_shape=frame_shape)
         self.tokens = self.tokenizer.tokens
         self.dynamics = TokenDynamics(
@@ -81,19 +81,6 @@ class Iris(nn.Module, Component):
         )
         self.feature_shape: tuple[int, ...] = (self.dynamics.sequence.width,)
         self.dynamics.check_context(config.context, self.tokens + 1)
-
-    def trainables(self) -> dict[str, Trainable]:
-        return {
-            "tokenizer": Trainable(cast(nn.Module, self.tokenizer), self.tokenizer_losses),
-            "world": Trainable(self.dynamics, self.losses),
-        }
-
-    def compile_with(self, compile_function: Callable[..., Any]) -> None:
-        vars(self).update(
-            losses=compile_function(self.losses),
-            tokenizer_losses=compile_function(self.tokenizer_losses),
-            step=compile_function(self.step),
-        )
 
     def tokenizer_losses(self, segment: Segment) -> Losses:
         frames = to_frames(segment.frame)
@@ -152,21 +139,8 @@ class Iris(nn.Module, Component):
         return torch.cat([self.dynamics.token(index), actions], dim=2)
 
     @torch.no_grad()
-    def observe(
-        self,
-        frame: UInt8[Tensor, "B H W C"],
-        action: Tensor,
-        reset: Bool[Tensor, " B"],
-        carry: History | None,
-        generator: Generator | None = None,
-    ) -> History:
-        """Keep the frame; a feature or a dream encodes it on request."""
-        carry = carry or History.blank(frame, self.config.context + 1, self.action_space)
-        return carry.push(frame, self.action_space.encode(action), reset)
-
-    @torch.no_grad()
     def start(self, segment: Segment, steps: int) -> IrisCarry:
-        history = History.of_segment(segment, self.config.context + 1, self.action_space)
+        history = History.of_segment(segment, self.kept, self.action_space)
         return self._prefill(history, self.tokens + steps * (self.tokens + 1))
 
     def _prefill(self, history: History, room: int | None) -> IrisCarry:

@@ -3,18 +3,18 @@
 from dataclasses import dataclass
 from typing import NoReturn
 
-from jaxtyping import Bool, Float, UInt8
-from torch import Generator, Tensor, nn
+from jaxtyping import Bool, Float
+from torch import Generator, Tensor
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import NoModel, UserError
 from tokenworlds.core.types import ActionSpace, FrameShape, Segment, Trainable, View, to_frames
-from tokenworlds.worlds.history import History, stack_frames, stack_segment
+from tokenworlds.worlds.history import FrameWorld, History, stack_frames, stack_segment
 
 NO_MODEL = "the world 'real' has no model to dream with: it takes behaviour.experience=real"
 
 
-class Real(nn.Module, Component):
+class Real(FrameWorld, Component):
     """Its feature is a stack of the latest frames. It learns nothing and cannot dream."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,7 +27,7 @@ class Real(nn.Module, Component):
         super().__init__()
         if config.frames < 1:
             raise UserError(f"world.frames takes 1 or more, not {config.frames}")
-        self.frames = config.frames
+        self.frames = self.kept = config.frames
         self.action_space = action_space
         channels = config.frames * frame_shape.channels
         self.feature_shape: tuple[int, ...] = (channels, frame_shape.height, frame_shape.width)
@@ -44,17 +44,6 @@ class Real(nn.Module, Component):
 
     def reconstruct(self, segment: Segment) -> None:
         """There are no tokens."""
-
-    def observe(
-        self,
-        frame: UInt8[Tensor, "B H W C"],
-        action: Tensor,
-        reset: Bool[Tensor, " B"],
-        carry: History | None,
-        generator: Generator | None = None,
-    ) -> History:
-        carry = carry or History.blank(frame, self.frames, self.action_space)
-        return carry.push(frame, self.action_space.encode(action), reset)
 
     def view(self, carry: History) -> View:
         def stack() -> Float[Tensor, "B C H W"]:
