@@ -18,6 +18,7 @@ from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import Codes, Losses, masked_mean
 from tokenworlds.nets.distributions import (
+    CategoricalDistribution,
     kl_categorical,
     mix_uniform,
     mixed_probs,
@@ -58,42 +59,35 @@ def balance_losses(
 
     `weight` is the weight of each token in the sum over a frame.
     """
-    terms = balance_terms(config, prior, codes, mask, weight)
-    metrics = {**metrics, "posterior_entropy": posterior_entropy(codes, mask)}
+    if config.objective == "cross-entropy":
+        nll = CategoricalDistribution(prior).loss(codes.index)
+        terms = {"dynamics": sum_tokens(nll, weight)}
+    else:
+        terms = {
+            "dynamics": divergence(config, codes.logits.detach(), prior, mask, weight),
+            "representation": divergence(config, codes.logits, prior.detach(), mask, weight),
+        }
     scales = {"dynamics": config.dynamics_scale, "representation": config.representation_scale}
     scales = {name: scales[name] for name in terms}
+    entropy = CategoricalDistribution(codes.logits.detach()).entropy().mean(dim=-1)
+    metrics = {**metrics, "posterior_entropy": masked_mean(entropy, mask)}
     return Losses(terms, dict.fromkeys(terms, mask), metrics, scales=scales)
 
 
-def balance_terms(
+def divergence(
     config: BalanceConfig,
+    posterior: Float[Tensor, "B T K V"],
     prior: Float[Tensor, "B T K V"],
-    codes: Codes,
     mask: Bool[Tensor, "B T"],
     weight: Float[Tensor, "B T K"] | None,
-) -> dict[str, Float[Tensor, "B T"]]:
-    if config.objective == "cross-entropy":
-        chosen = prior.gather(-1, codes.index.unsqueeze(-1)).squeeze(-1)
-        return {"dynamics": -sum_tokens(chosen, weight)}
-    pairs = {
-        "dynamics": (codes.logits.detach(), prior),
-        "representation": (codes.logits, prior.detach()),
-    }
-    terms = {}
-    for name, (posterior, prediction) in pairs.items():
-        pair = (posterior, prediction) if config.objective == "kl" else (prediction, posterior)
-        terms[name] = clip_free_bits(config, sum_tokens(kl_categorical(*pair), weight), mask)
-    return terms
-
-
-def clip_free_bits(
-    config: BalanceConfig, divergence: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"]
 ) -> Float[Tensor, "B T"]:
-    """The divergence, constant where it is below the free bits."""
+    """The divergence of whole frames, constant where it is below the free bits."""
+    pair = (posterior, prior) if config.objective == "kl" else (prior, posterior)
+    total = sum_tokens(kl_categorical(*pair), weight)
     if config.free_bits_over == "frame":
-        return divergence.clamp_min(config.free_bits)
-    below = masked_mean(divergence.detach(), mask) < config.free_bits
-    return torch.where(below, config.free_bits, divergence)
+        return total.clamp_min(config.free_bits)
+    below = masked_mean(total.detach(), mask) < config.free_bits
+    return torch.where(below, config.free_bits, total)
 
 
 def sum_tokens(
@@ -106,13 +100,6 @@ def sum_tokens(
 def hits(prior: Float[Tensor, "B T K V"], codes: Codes) -> Float[Tensor, "B T K"]:
     """1 where the mode of the prior is the code, else 0."""
     return (prior.argmax(dim=-1) == codes.index).to(prior.dtype)
-
-
-@torch.no_grad()
-def posterior_entropy(codes: Codes, mask: Bool[Tensor, "B T"]) -> Float[Tensor, ""]:
-    """The mean entropy of a token, in nats."""
-    entropy = -(codes.logits.exp() * codes.logits).sum(dim=-1)
-    return masked_mean(entropy.mean(dim=-1), mask)
 
 
 class Factorised(nn.Module, Component):

@@ -87,7 +87,7 @@ class PreparedWeights:
     """A cell's weights in the layout of its steps; the carry passes them from step to step."""
 
     def __init__(self, cell: "ConvLSTMCell") -> None:
-        self.made_of, self.learns = (cell, versions(cell)), learns(cell)
+        self.made_of = stamp(cell)
         self.input, self.hidden = (each.prepare(cell.grid) for each in (cell.input, cell.hidden))
         self.input_scale = by_cell(cell.input_norm.weight)
         self.hidden_scale = by_cell(cell.hidden_norm.weight)
@@ -96,11 +96,6 @@ class PreparedWeights:
         forget.chunk(4)[1].fill_(FORGET_BIAS)
         self.bias = by_cell(bias + forget)
         self.peephole = rearrange(cell.peephole, "gates c 1 1 -> gates c")
-
-    def valid_for(self, cell: "ConvLSTMCell") -> bool:
-        """Whether the cell's weights are unchanged, and gradients reach them where needed."""
-        unchanged = self.made_of == (cell, versions(cell))
-        return unchanged and (self.learns or not learns(cell))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +145,9 @@ class ConvLSTMCell(nn.Module):
         return torch.stack(hidden, 1).movedim(-1, 2), state
 
     def _weights(self, state: ConvLSTMState) -> PreparedWeights:
-        found = state.prepared
-        return found if found is not None and found.valid_for(self) else PreparedWeights(self)
+        if state.prepared is None or state.prepared.made_of != stamp(self):
+            return PreparedWeights(self)
+        return state.prepared
 
     def _read(
         self, x: Float[Tensor, "N D H W"], weights: PreparedWeights
@@ -198,10 +194,7 @@ def by_cell(weight: Float[Tensor, "gates H W"]) -> Float[Tensor, " Sgates"]:
     return rearrange(weight, "g h w -> (h w g)")
 
 
-def versions(cell: ConvLSTMCell) -> tuple[int, ...]:
-    """Numbers that change with the weights."""
-    return tuple(parameter._version for parameter in cell.parameters())
-
-
-def learns(cell: ConvLSTMCell) -> bool:
-    return torch.is_grad_enabled() and cell.bias.requires_grad
+def stamp(cell: ConvLSTMCell) -> tuple[object, ...]:
+    """Differs if the weights have changed, or if gradients no longer or only now reach them."""
+    learns = torch.is_grad_enabled() and cell.bias.requires_grad
+    return (cell, learns, *(parameter._version for parameter in cell.parameters()))
