@@ -18,10 +18,30 @@ from tokenworlds.core.precision import full_precision, widen
 from tokenworlds.core.types import Codes, one_hots
 
 
-class Codebook(nn.Module, Component):
-    """Code vectors with running counts and sums (van den Oord et al., 2017, appendix A)."""
+class CodeVectors(nn.Module):
+    """What all codebooks share: vectors without gradients, looked up by index."""
 
     vectors: Tensor
+
+    def distance(self, encoded: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest V"]:
+        """The squared distance of each vector to each code."""
+        return squared_distance(encoded, self.vectors).clamp_min(0.0)
+
+    def look_up(self, index: Int[Tensor, "*rest"]) -> Float[Tensor, "*rest D"]:
+        return functional.embedding(index, self.vectors)
+
+    def update(self, encoded: Float[Tensor, "N K D"], index: Int[Tensor, "N K"]) -> None:
+        """Move the codes towards the vectors assigned to them."""
+        raise NotImplementedError
+
+    def learn(self, codes: Codes, mask: Bool[Tensor, "B T"]) -> None:
+        """Update with the codes of the steps where the mask is set."""
+        self.update(codes.encoded.detach()[mask], codes.index[mask])
+
+
+class Codebook(CodeVectors, Component):
+    """Code vectors with running counts and sums (van den Oord et al., 2017, appendix A)."""
+
     counts: Tensor
     sums: Tensor
     seeded: Tensor
@@ -43,13 +63,6 @@ class Codebook(nn.Module, Component):
         self.register_buffer("counts", torch.ones(config.codes))
         self.register_buffer("sums", self.vectors.clone())
         self.register_buffer("seeded", torch.zeros((), dtype=torch.bool))
-
-    def distance(self, encoded: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest V"]:
-        """The squared distance of each vector to each code."""
-        return squared_distance(encoded, self.vectors).clamp_min(0.0)
-
-    def look_up(self, index: Int[Tensor, "*rest"]) -> Float[Tensor, "*rest D"]:
-        return functional.embedding(index, self.vectors)
 
     @torch.no_grad()
     def update(self, encoded: Float[Tensor, "N K D"], index: Int[Tensor, "N K"]) -> None:
@@ -76,14 +89,13 @@ class Codebook(nn.Module, Component):
         self.counts[which] = 1.0
 
 
-class AveragedCodebook(nn.Module, Component):
+class AveragedCodebook(CodeVectors, Component):
     """Code vectors with bias-corrected moving averages of counts and sums (Smaller World Models).
 
     A code that was never chosen is at the origin after the first update, which is the centre of
     batch-normalised vectors: from there codes come into use one by one.
     """
 
-    vectors: Tensor
     counts: Tensor
     sums: Tensor
     updates: Tensor
@@ -110,13 +122,6 @@ class AveragedCodebook(nn.Module, Component):
         self.register_buffer("sums", torch.zeros(config.codes, config.width))
         self.register_buffer("updates", torch.zeros((), dtype=torch.long))
 
-    def distance(self, encoded: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest V"]:
-        """The squared distance of each vector to each code."""
-        return squared_distance(encoded, self.vectors).clamp_min(0.0)
-
-    def look_up(self, index: Int[Tensor, "*rest"]) -> Float[Tensor, "*rest D"]:
-        return functional.embedding(index, self.vectors)
-
     @torch.no_grad()
     def update(self, encoded: Float[Tensor, "N K D"], index: Int[Tensor, "N K"]) -> None:
         """Move each code to the average of its assigned vectors."""
@@ -133,11 +138,10 @@ class AveragedCodebook(nn.Module, Component):
         self.vectors.copy_(self.sums / begun / smoothed.unsqueeze(-1))
 
 
-class UnitCodebook(nn.Module, Component):
+class UnitCodebook(CodeVectors, Component):
     """Code vectors with running shares of use; their length is 1 from the first update on (Δ-IRIS,
     appendix)."""
 
-    vectors: Tensor
     usage: Tensor
     updates: Tensor
 
@@ -168,9 +172,6 @@ class UnitCodebook(nn.Module, Component):
     def similarity(self, encoded: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest V"]:
         """The inner product of each vector with each code."""
         return encoded @ self.vectors.t()
-
-    def look_up(self, index: Int[Tensor, "*rest"]) -> Float[Tensor, "*rest D"]:
-        return functional.embedding(index, self.vectors)
 
     @torch.no_grad()
     def update(self, encoded: Float[Tensor, "N K D"], index: Int[Tensor, "N K"]) -> None:

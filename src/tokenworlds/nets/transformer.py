@@ -114,10 +114,10 @@ class TransformerStack(nn.Module):
     def step(
         self, x: Float[Tensor, "B D"], carry: TransformerCarry
     ) -> tuple[Float[Tensor, "B D"], TransformerCarry]:
-        y, carry = self._extend(x[:, None], carry)
+        y, carry = self.extend(x[:, None], carry)
         return y.squeeze(1), carry
 
-    def _extend(
+    def extend(
         self, x: Float[Tensor, "B T D"], carry: TransformerCarry
     ) -> tuple[Float[Tensor, "B T D"], TransformerCarry]:
         """Steps in one pass that copies no cache; more than one must fit into free slots."""

@@ -55,12 +55,6 @@ class TokenTransformer(TransformerStack, Component):
         """How many more tokens fit into the cache before any row loses one."""
         return carry.slots.held.shape[1] - int(carry.length.max())
 
-    def extend(
-        self, x: Float[Tensor, "B T D"], carry: TransformerCarry
-    ) -> tuple[Float[Tensor, "B T D"], TransformerCarry]:
-        """Several tokens in one pass that copies no cache; more than one must have `room`."""
-        return self._extend(x, carry)
-
     def embed(self, x: Float[Tensor, "B T D"], length: Int[Tensor, "B T"]) -> Tensor:
         return cast(Tensor, self.dropout(add_positions(x, length, self.positions)))
 

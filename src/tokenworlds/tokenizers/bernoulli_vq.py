@@ -92,8 +92,5 @@ class BernoulliVQ(nn.Module, Component):
             "commitment": distance.square().mean(dim=(-2, -1)),
         }
         metrics = usage_metrics(code_histogram(codes.index, mask, self.vocabulary))
-        after = (partial(self._update_codebook, codes, mask),)
+        after = (partial(self.codebook.learn, codes, mask),)
         return Losses(terms, dict.fromkeys(terms, mask), metrics, after, SCALES)
-
-    def _update_codebook(self, codes: Codes, mask: Bool[Tensor, "B T"]) -> None:
-        self.codebook.update(codes.encoded.detach()[mask], codes.index[mask])

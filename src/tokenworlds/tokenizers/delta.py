@@ -59,7 +59,6 @@ class Delta(nn.Module, Component):
         super().__init__()
         self.config = config
         self.size, self.patch = map_and_patch(config, frame_shape)
-        self.grid = (config.grid, config.grid)
         self.tokens, self.vocabulary = config.grid**2, config.codebook.codes
         self.grid = (config.grid, config.grid)
         encoder, channels, actions = config.encoder, frame_shape.channels, action_space.size
@@ -138,11 +137,8 @@ class Delta(nn.Module, Component):
             "commitment": distance.square().mean(dim=(-2, -1)),
         }
         metrics = usage_metrics(code_histogram(codes.index, mask, self.vocabulary))
-        after = (partial(self._update_codebook, codes, mask),)
+        after = (partial(self.codebook.learn, codes, mask),)
         return Losses(terms, dict.fromkeys(terms, mask), metrics, after, SCALES)
-
-    def _update_codebook(self, codes: Codes, mask: Bool[Tensor, "B T"]) -> None:
-        self.codebook.update(codes.encoded.detach()[mask], codes.index[mask])
 
 
 def flatten(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import torch
 from einops import pack, rearrange, unpack
 from jaxtyping import Bool, Float
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.types import Context, FrameShape, GaussianLatent, Losses
@@ -39,17 +39,13 @@ class GaussianTokenizer(nn.Module, Component):
         self.decoder = StridedDecoder(config.encoder, channels=channels, latent=config.width)
 
     def encode(
-        self,
-        frames: Float[Tensor, "*rest C H W"],
-        context: Context | None = None,
-        generator: Generator | None = None,
+        self, frames: Float[Tensor, "*rest C H W"], context: Context | None = None
     ) -> GaussianLatent:
-        """The normals of each cell, and a sample from them; the default generator is the global
-        one."""
+        """The normals of each cell, and a sample from them."""
         mean, log_variance = self._moments(frames)
         if not self.config.samples:
             return GaussianLatent(mean, mean, log_variance)
-        noise = torch.empty_like(mean).normal_(generator=generator)
+        noise = torch.randn_like(mean)
         return GaussianLatent(mean + (log_variance / 2).exp() * noise, mean, log_variance)
 
     def _moments(

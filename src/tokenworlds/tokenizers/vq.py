@@ -93,9 +93,6 @@ class VQ(nn.Module, Component):
             {"reconstruction": error, "commitment": commitment},
             {"reconstruction": mask, "commitment": mask},
             usage_metrics(code_histogram(codes.index, mask, self.vocabulary)),
-            (partial(self._update_codebook, codes, mask),),
+            (partial(self.codebook.learn, codes, mask),),
             SCALES,
         )
-
-    def _update_codebook(self, codes: Codes, mask: Bool[Tensor, "B T"]) -> None:
-        self.codebook.update(codes.encoded.detach()[mask], codes.index[mask])

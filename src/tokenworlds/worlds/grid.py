@@ -5,8 +5,6 @@ action, and predicts the reward and the next tokens. It predicts no termination:
 fixed horizon.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -130,8 +128,11 @@ class Grid(TwoLearnerWorld, Component):
     def losses(self, segment: Segment) -> Losses:
         """Prediction of the next tokens and of the reward."""
         frames, steps = self._stacks(segment)
-        with torch.no_grad(), mode(self.tokenizer, training=self.config.encodes_in_training):
+        training = self.tokenizer.training
+        self.tokenizer.train(self.config.encodes_in_training)
+        with torch.no_grad():
             codes: Codes | GaussianLatent = self.tokenizer.encode(frames)
+        self.tokenizer.train(training)
         opens = self._starts(steps)
         feature = self._predict(codes.vector, self.action_space.encode(steps.action), opens)
         next_codes = map_tensors(lambda part: part[:, 1:], codes)
@@ -320,16 +321,6 @@ class GridDynamics(nn.Module):
 def flatten(feature: FeatureMap) -> Float[Tensor, "*rest E"]:
     """A map as a vector, cell by cell."""
     return rearrange(feature, "... c h w -> ... (h w c)")
-
-
-@contextmanager
-def mode(module: nn.Module, *, training: bool) -> Iterator[None]:
-    before = module.training
-    module.train(training)
-    try:
-        yield
-    finally:
-        module.train(before)
 
 
 def to_shades(
