@@ -41,10 +41,6 @@ def convolve(
     return torch.cat([layers(lay_out(chunk)) for chunk in maps.split(CHUNK)])
 
 
-def plain_convolve(layers: nn.Module, maps: Maps) -> Float[Tensor, "B D h w"]:
-    return cast(Tensor, layers(maps))
-
-
 class NormedSiLU(nn.GroupNorm):
     """Group norm and SiLU, recomputing the norm in the backward pass.
 
@@ -58,11 +54,6 @@ class NormedSiLU(nn.GroupNorm):
             maps = make_dense(input)
             return cast(Tensor, RecomputedNorm.apply(maps, *weights))  # type: ignore[no-untyped-call]
         return functional.silu(super().forward(input), inplace=not torch.is_grad_enabled())
-
-
-def plain_normed_silu(layer: nn.GroupNorm, maps: Maps) -> Maps:
-    normed = functional.group_norm(maps, layer.num_groups, layer.weight, layer.bias, layer.eps)
-    return functional.silu(normed)
 
 
 def make_dense(maps: Maps) -> Maps:
@@ -111,7 +102,7 @@ class BatchNormed(nn.Module):
 
     def forward(self, maps: Maps) -> Float[Tensor, "B D h w"]:
         if self.training or torch.is_grad_enabled():
-            return plain_batch_normed(self, maps)
+            return cast(Tensor, self.activation(self.norm(self.convolution(maps))))
         weight, bias = self._folded()
         return cast(Tensor, self.activation(self.convolution._conv_forward(maps, weight, bias)))
 
@@ -120,7 +111,3 @@ class BatchNormed(nn.Module):
         mean, variance = cast(Tensor, norm.running_mean), cast(Tensor, norm.running_var)
         scale = (norm.eps, norm.weight, norm.bias)
         return fuse_conv_bn_weights(layer.weight, layer.bias, mean, variance, *scale)
-
-
-def plain_batch_normed(layer: BatchNormed, maps: Maps) -> Float[Tensor, "B D h w"]:
-    return cast(Tensor, layer.activation(layer.norm(layer.convolution(maps))))
