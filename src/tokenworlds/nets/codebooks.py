@@ -24,7 +24,7 @@ class CodeVectors(nn.Module):
     vectors: Tensor
 
     def distance(self, encoded: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest V"]:
-        """The squared distance of each vector to each code."""
+        """Squared, of each vector to each code."""
         return squared_distance(encoded, self.vectors).clamp_min(0.0)
 
     def look_up(self, index: Int[Tensor, "*rest"]) -> Float[Tensor, "*rest D"]:
@@ -170,7 +170,6 @@ class UnitCodebook(CodeVectors, Component):
         self.register_buffer("updates", torch.zeros((), dtype=torch.long))
 
     def similarity(self, encoded: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest V"]:
-        """The inner product of each vector with each code."""
         return encoded @ self.vectors.t()
 
     @torch.no_grad()

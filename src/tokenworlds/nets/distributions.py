@@ -33,7 +33,6 @@ def symlog(x: Tensor) -> Tensor:
 
 
 def symexp(x: Tensor) -> Tensor:
-    """The inverse of symlog."""
     return torch.sign(x) * torch.expm1(torch.abs(x))
 
 
@@ -217,11 +216,9 @@ class TwoHot:
 
     @property
     def mode(self) -> Float[Tensor, "*rest"]:
-        """The value of the likeliest bin."""
         return self._value_at(self.logits.argmax(dim=-1))
 
     def sample(self, generator: Generator | None) -> Float[Tensor, "*rest"]:
-        """The value of a sampled bin."""
         log_probs = functional.log_softmax(self.logits, dim=-1)
         return self._value_at(sample_index(log_probs, generator))
 
@@ -244,12 +241,10 @@ Value = TwoHot | Scalar
 
 
 def value_width(kind: ValueKind) -> int:
-    """The number of outputs that a critic needs."""
     return 255 if kind == "two-hot" else 1
 
 
 def value_of(outputs: Float[Tensor, "*rest D"], kind: ValueKind, bins: Bins = "symlog") -> Value:
-    """The value that a critic's outputs stand for."""
     wide = widen(outputs)
     return TwoHot(wide, bins) if kind == "two-hot" else Scalar(wide.squeeze(-1))
 

@@ -110,7 +110,8 @@ class Optimiser(Component):
         self._check_prefixes()
         groups = self._groups(linear_weights(module))
         if config.kind == "adam":
-            kernel = "fused" if self._device.type in FUSED else "foreach"
+            device = next(iter(self.named.values())).device
+            kernel = "fused" if device.type in FUSED else "foreach"
             self.optimizer: Optimizer = torch.optim.AdamW(
                 groups, betas=config.betas, **{kernel: True}
             )
@@ -119,10 +120,6 @@ class Optimiser(Component):
         else:
             momentum = config.rate_in_momentum
             self.optimizer = LaProp(groups, betas=config.betas, rate_in_momentum=momentum)
-
-    @property
-    def _device(self) -> torch.device:
-        return next(iter(self.named.values())).device
 
     def _groups(self, linear: set[str]) -> list[dict[str, Any]]:
         """Parameters with equal settings form a group."""

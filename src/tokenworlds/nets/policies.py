@@ -34,9 +34,6 @@ class TruncatedNormal:
         density = -0.5 * standard.square() - LOG_ROOT_TWO_PI - self.scale.log()
         return (density - self._mass().log()).sum(dim=-1)
 
-    def loss(self, target: Float[Tensor, "*rest A"]) -> Float[Tensor, "*rest"]:
-        return -self.log_prob(target)
-
     def _bounds(self) -> tuple[Tensor, Tensor]:
         return (-1 - self.location) / self.scale, (1 - self.location) / self.scale
 
@@ -88,7 +85,6 @@ Policy = CategoricalDistribution | TruncatedNormal
 
 
 def policy_width(action_space: ActionSpace) -> int:
-    """The number of outputs that a policy needs."""
     return action_space.size if action_space.discrete else 2 * action_space.size
 
 

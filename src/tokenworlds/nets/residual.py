@@ -74,7 +74,6 @@ def sum_neighbours(weight: Float[Tensor, "D C k k"]) -> Float[Tensor, "D C k1 k1
 
 
 def finish(before: int, after: int, epsilon: float = EPSILON) -> Sequence[nn.Module]:
-    """The last layers of a stack."""
     return normed_silu(before, epsilon), nn.Conv2d(before, after, 3, padding=1)
 
 
@@ -110,7 +109,6 @@ class FrameEncoder(nn.Module, Component):
 
         @property
         def widths(self) -> tuple[int, ...]:
-            """Channels of each level."""
             return tuple(self.width * multiplier for multiplier in self.multipliers)
 
     def __init__(self, config: Config, *, channels: int) -> None:

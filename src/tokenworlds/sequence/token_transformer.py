@@ -48,7 +48,6 @@ class TokenTransformer(TransformerStack, Component):
 
     @property
     def max_tokens(self) -> int:
-        """The number of positions."""
         return self.window
 
     def room(self, carry: TransformerCarry) -> int:

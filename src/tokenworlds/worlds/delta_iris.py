@@ -219,29 +219,16 @@ class DeltaIris(TwoLearnerWorld, Component):
 
     @torch.no_grad()
     def step(
-        self, carry: DeltaIrisCarry | History, action: Tensor, generator: Generator | None = None
+        self,
+        carry: DeltaIrisCarry | History,
+        action: Tensor,
+        generator: Generator | None = None,
+        at_random: bool = False,
     ) -> tuple[DeltaIrisCarry, Outcome]:
         """Imagine one step, token by token, and decode the next frame.
 
         When positions run out, history is cleared except for the current frame.
         """
-        return self._step(carry, action, generator, at_random=False)
-
-    @torch.no_grad()
-    def step_with_random_tokens(
-        self, carry: DeltaIrisCarry | History, action: Tensor, generator: Generator | None = None
-    ) -> tuple[DeltaIrisCarry, Outcome]:
-        """The same with uniformly sampled tokens: it shows what the tokenizer gets from frame and
-        action alone (the paper's figure 3)."""
-        return self._step(carry, action, generator, at_random=True)
-
-    def _step(
-        self,
-        carry: DeltaIrisCarry | History,
-        action: Tensor,
-        generator: Generator | None,
-        at_random: bool,
-    ) -> tuple[DeltaIrisCarry, Outcome]:
         carry = self._make_room(self._to_carry(carry))
         done = self.action_space.encode(action)
         x = torch.cat([self._unread(carry), self.dynamics.action(done)[:, None]], dim=1)
@@ -253,6 +240,14 @@ class DeltaIris(TwoLearnerWorld, Component):
         no_start = torch.zeros_like(carry.starts)
         carry = DeltaIrisCarry(unrolled.sequence, unrolled.index[:, -1:], frame, no_start)
         return carry, unrolled.outcome
+
+    def step_with_random_tokens(
+        self, carry: DeltaIrisCarry | History, action: Tensor, generator: Generator | None = None
+    ) -> tuple[DeltaIrisCarry, Outcome]:
+        """The same with uniformly sampled tokens: it shows what the tokenizer gets from frame and
+        action alone (the paper's figure 3)."""
+        # Not the compiled function, if there is one.
+        return DeltaIris.step(self, carry, action, generator, at_random=True)
 
     def _unread(self, carry: DeltaIrisCarry) -> Float[Tensor, "B n D"]:
         """The tokens that the sequence model has not read, up to the frame's image token."""

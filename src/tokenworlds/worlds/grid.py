@@ -174,7 +174,6 @@ class Grid(TwoLearnerWorld, Component):
     def _sample(
         self, feature: Float[Tensor, "B C h w"], generator: Generator | None
     ) -> Float[Tensor, "B K D"]:
-        """Sampled token vectors of the next frame."""
         sampled = self.dynamics.prior.sample(flatten(feature), generator)
         vector: Tensor = self.tokenizer.token_vectors(sampled)
         return vector

@@ -28,7 +28,6 @@ class History:
 
     @staticmethod
     def blank(like: Tensor, steps: int, space: ActionSpace) -> "History":
-        """An empty history of observations like these."""
         return History(
             like.new_zeros((len(like), steps, *like.shape[1:])),
             torch.zeros(len(like), steps, space.size, device=like.device),

@@ -101,25 +101,6 @@ class Uses(list[tuple[Tensor, Tensor]]):
         return torch.cat(inputs, dim=2), torch.cat(gradients, dim=1).transpose(1, 2)
 
 
-def transform_kernel(weight: Float[Tensor, "D C h w"], matrices: Fourier) -> Spectrum:
-    taps = rearrange(weight, "d c h w -> (h w) (c d)")
-    return (matrices.kernel @ taps).view(2, matrices.count, weight.shape[1], weight.shape[0])
-
-
-def transform_maps(
-    maps: Float[Tensor, "S B C"], matrices: Fourier
-) -> Float[Tensor, "two F part_B C"]:
-    """Twice: as the real parts of kernels multiply them, and as the imaginary parts do."""
-    return (matrices.maps @ maps.flatten(1)).view(2, matrices.count, -1, maps.shape[-1])
-
-
-def multiply(inputs: Tensor, spectrum: Spectrum, matrices: Fourier) -> Float[Tensor, "B S D"]:
-    """Products at all frequencies, transformed back to maps."""
-    found = torch.bmm(inputs[0], spectrum[0]).baddbmm_(inputs[1], spectrum[1])
-    maps = rearrange(found, "f (part b) d -> b (f part) d", part=2)
-    return torch.bmm(matrices.inverse.expand(len(maps), -1, -1), maps)
-
-
 class TransformKernel(Function):
     """Its backward pass makes the kernel's gradient from all uses at once."""
 
@@ -127,7 +108,8 @@ class TransformKernel(Function):
     def forward(ctx: Any, weight: Tensor, matrices: Fourier, uses: Uses) -> Spectrum:
         ctx.matrices, ctx.uses, ctx.shape = matrices, uses, weight.shape
         ctx.set_materialize_grads(False)
-        return transform_kernel(weight, matrices)
+        taps = rearrange(weight, "d c h w -> (h w) (c d)")
+        return (matrices.kernel @ taps).view(2, matrices.count, weight.shape[1], weight.shape[0])
 
     @staticmethod
     @once_differentiable
@@ -148,10 +130,13 @@ class Multiply(Function):
     def forward(
         ctx: Any, maps: Float[Tensor, "S B C"], spectrum: Spectrum, matrices: Fourier, uses: Uses
     ) -> Float[Tensor, "B S D"]:
-        inputs = transform_maps(maps, matrices)
+        # Twice: as the real parts of kernels multiply the maps, and as the imaginary parts do.
+        inputs = (matrices.maps @ maps.flatten(1)).view(2, matrices.count, -1, maps.shape[-1])
         ctx.save_for_backward(inputs, spectrum)
         ctx.matrices, ctx.uses = matrices, uses
-        return multiply(inputs, spectrum, matrices)
+        found = torch.bmm(inputs[0], spectrum[0]).baddbmm_(inputs[1], spectrum[1])
+        back = rearrange(found, "f (part b) d -> b (f part) d", part=2)
+        return torch.bmm(matrices.inverse.expand(len(back), -1, -1), back)
 
     @staticmethod
     @once_differentiable
