@@ -13,7 +13,7 @@ from torch import Tensor
 from tokenworlds.core.protocols import CachesTokens
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import Segment
-from tokenworlds.training.token_cache import TokenCache
+from tokenworlds.training.trainer import TokenCache
 
 WORLDS = ("iris", "delta_iris")
 ENVS, STEPS = 2, 12
