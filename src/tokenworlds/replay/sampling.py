@@ -6,7 +6,6 @@ is that of Δ-IRIS (Micheli et al., 2024), and with an exponent of 0 that of IRI
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -93,30 +92,26 @@ def gather(
     return Segment(frame=frame, **fields).to(torch.device(device))
 
 
-class Stateless:
-    """The part of a sampler that remembers nothing."""
-
-    def __init__(self, config: ConfigOf[Any], *, batches: Mapping[str, int]) -> None:
-        self.config = config
-
-    def state(self) -> dict[str, np.ndarray]:
-        return {}
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        pass
-
-
-class Uniform(Stateless, Component):
+class Uniform(Component):
     """All windows are equally likely."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Uniform"]):
         pass
 
+    def __init__(self, config: Config, *, batches: Mapping[str, int]) -> None:
+        self.config = config
+
     def sample(
         self, learner: str, windows: Windows, batch: int, rng: np.random.Generator
     ) -> Int[np.ndarray, "B 2"]:
         return windows.locate(rng.integers(len(windows), size=batch))
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        pass
 
 
 class OnlineUniform(Component):
@@ -153,12 +148,15 @@ class OnlineUniform(Component):
         self._served = {name: int(state[name]) for name in self._served}
 
 
-class Latest(Stateless, Component):
+class Latest(Component):
     """The newest steps of each environment, in the order of the environments."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Latest"]):
         pass
+
+    def __init__(self, config: Config, *, batches: Mapping[str, int]) -> None:
+        self.config = config
 
     def sample(
         self, learner: str, windows: Windows, batch: int, rng: np.random.Generator
@@ -169,6 +167,12 @@ class Latest(Stateless, Component):
                 f"row of each environment: choose {windows.num_envs}"
             )
         return windows.locate(np.arange(1, batch + 1) * windows.starts - 1)
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        pass
 
 
 class DynamicFrequency(Component):
