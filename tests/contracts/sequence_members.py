@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tokenworlds import sequence
-from tokenworlds.core.config import import_member, is_component, module_names
+from tokenworlds.core.overrides import import_member, is_component, module_names
 from tokenworlds.core.trees import map_tensors, named_tensors, where_rows
 
 SMALL = {"width": 16, "layers": 2, "heads": 2, "feedforward": 24, "state": 3}

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tokenworlds import behaviours
-from tokenworlds.core.config import import_member, main_component, members
+from tokenworlds.core.overrides import import_member, main_component, members
 from tokenworlds.core.protocols import Behaviour
 from tokenworlds.core.trees import named_tensors, restore_tensors, where_rows
 from tokenworlds.core.types import ActionSpace, FrameShape, Losses, Segment

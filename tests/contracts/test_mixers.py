@@ -8,8 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tokenworlds import mixers
-from tokenworlds.core.config import import_member, main_component, members
-from tokenworlds.core.description import override
+from tokenworlds.core.overrides import import_member, main_component, members, override
 from tokenworlds.core.protocols import StateMixer
 from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.recipes.catalogue import load

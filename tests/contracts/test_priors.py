@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tokenworlds import priors
-from tokenworlds.core.config import components, import_member, module_names
+from tokenworlds.core.overrides import components, import_member, module_names
 from tokenworlds.core.protocols import Prior
 from tokenworlds.core.types import Codes
 from tokenworlds.priors.factorised import Factorised

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tokenworlds import tokenizers
-from tokenworlds.core.config import components, import_member, module_names
+from tokenworlds.core.overrides import components, import_member, module_names
 from tokenworlds.core.protocols import Tokenizer
 from tokenworlds.core.types import ActionSpace, Codes, Context, FrameShape, GaussianLatent
 from tokenworlds.nets.codebooks import AveragedCodebook, UnitCodebook

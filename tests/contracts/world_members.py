@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from tokenworlds import worlds
-from tokenworlds.core.config import import_member, main_component, members
+from tokenworlds.core.overrides import import_member, main_component, members
 from tokenworlds.core.types import ActionSpace, FrameShape, Segment
 from tokenworlds.heads.outcomes import MapSignReward
 from tokenworlds.nets.codebooks import AveragedCodebook, UnitCodebook

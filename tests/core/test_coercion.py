@@ -3,7 +3,7 @@ from typing import Annotated, Any, Literal, NewType, TypeVar, Union
 
 import pytest
 
-from tokenworlds.core.coercion import coerce
+from tokenworlds.core.description import coerce
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import FrameShape
 

@@ -9,8 +9,8 @@ from toy_family.samplers import DynamicFrequency, Uniform
 from toy_recipe import Phase, Recipe, World
 
 from tokenworlds.core.config import get_child
-from tokenworlds.core.description import override
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.overrides import override
 from tokenworlds.core.progress import Every
 
 

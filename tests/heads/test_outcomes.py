@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-from tokenworlds.core.config import ConfigOf, find_member
+from tokenworlds.core.config import ConfigOf
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.overrides import find_member
 from tokenworlds.heads.outcomes import (
     MapSignReward,
     MLPReward,

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tokenworlds.core.description import override
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.overrides import override
 from tokenworlds.recipes.catalogue import load
 
 PAGES = Path(__file__).parents[2] / "docs" / "agents"

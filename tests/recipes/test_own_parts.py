@@ -9,8 +9,9 @@ import torch
 
 from tokenworlds.agent import Agent
 from tokenworlds.cli import main
-from tokenworlds.core.description import from_json, override, to_json
+from tokenworlds.core.description import from_json, to_json
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.overrides import override
 from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.recipes.catalogue import load, load_component
 from tokenworlds.training import session

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tokenworlds.core.config import ConfigOf, components, snake_case, variant
-from tokenworlds.core.description import override
+from tokenworlds.core.config import ConfigOf, variant
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.overrides import components, override, snake_case
 from tokenworlds.core.protocols import Sampler
 from tokenworlds.recipes.catalogue import load
 from tokenworlds.replay import sampling

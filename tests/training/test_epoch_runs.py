@@ -6,8 +6,8 @@ import pytest
 from stopped_runs import RecordingScreen, newest, run
 
 from tokenworlds.agent import Agent
-from tokenworlds.core.description import override
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.overrides import override
 from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.recipes.catalogue import load
 from tokenworlds.runs.recipe import Recipe

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from schedule_examples import SMALL, course
 
 from tokenworlds.core.config import ConfigOf
-from tokenworlds.core.description import from_json, override, to_json
+from tokenworlds.core.description import from_json, to_json
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.overrides import override
 from tokenworlds.core.progress import Phase, Progress
 from tokenworlds.core.protocols import Schedule
 from tokenworlds.training.schedules.epochs import Epochs

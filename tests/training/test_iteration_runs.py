@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from stopped_runs import RecordingScreen, newest, run
 
-from tokenworlds.core.description import override
+from tokenworlds.core.overrides import override
 from tokenworlds.recipes.catalogue import load
 from tokenworlds.runs.recipe import Recipe, build_schedule
 

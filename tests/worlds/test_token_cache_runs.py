@@ -8,7 +8,7 @@ import torch
 from counted_frames import count_frames
 
 from tokenworlds.benchmarking.report import frames_encoded
-from tokenworlds.core.description import override
+from tokenworlds.core.overrides import override
 from tokenworlds.core.progress import Progress
 from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.recipes.catalogue import load

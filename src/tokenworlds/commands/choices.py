@@ -10,8 +10,8 @@ from typing import cast, get_args
 import torch
 
 from tokenworlds.commands.train import Train
-from tokenworlds.core.description import override
 from tokenworlds.core.errors import UserError, unknown
+from tokenworlds.core.overrides import override
 from tokenworlds.core.precision import Precision, best_precision, insist_on_precision
 from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.recipes.catalogue import (

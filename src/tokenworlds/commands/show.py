@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from tyro.conf import arg
 
 from tokenworlds.commands.options import Assignments, Json, Recipe, Size, default_text
-from tokenworlds.core.config import snake_case
+from tokenworlds.core.overrides import snake_case
 
 INDENT = 2
 NUMBERS = 34

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from tokenworlds.core.config import Component, components
+from tokenworlds.core.config import Component
 from tokenworlds.core.description import is_public, modules_of, to_json
 from tokenworlds.core.errors import UserError, unknown
+from tokenworlds.core.overrides import components
 from tokenworlds.envs.catalogue import canonical
 from tokenworlds.recipes.blocks import SizedRecipe
 from tokenworlds.recipes.listing import Entry, entries
