@@ -9,7 +9,7 @@ from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Generator, Tensor, nn
 
-from tokenworlds.behaviours.imagination import imagine, rollout
+from tokenworlds.behaviours.imagination import Trajectory, imagine, rollout
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.precision import widen
@@ -36,16 +36,9 @@ from tokenworlds.nets.returns import (
 
 
 @dataclass(frozen=True, slots=True)
-class Experience:
-    """Time first. `observed` has one step more than the rest: the state after the last action.
+class Experience(Trajectory):
+    """Where `cut` is set, the next state is not known. `weight` is the weight of each step."""
 
-    Where `cut` is set, the next state is not known. `weight` is the weight of each step.
-    """
-
-    observed: Float[Tensor, "T1 B *D"]
-    action: Tensor
-    reward: Float[Tensor, "T B"]
-    terminated: Float[Tensor, "T B"]
     cut: Bool[Tensor, "T B"]
     weight: Float[Tensor, "T B"]
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.precision import widen
 from tokenworlds.core.types import Feature, FrameShape
-from tokenworlds.nets.fast.convolution import BatchNormed, NormedSiLU, convolve
+from tokenworlds.nets.fast.convolution import BatchNormed, ConvolutionStack, NormedSiLU
 from tokenworlds.nets.fast.tokens import map_feature
 
 Style = Literal["silu", "relu"]
@@ -45,7 +45,7 @@ def activation(style: Style) -> nn.Module:
     return nn.ReLU(inplace=True) if style == "relu" else nn.SiLU()
 
 
-class ConvolutionEncoder(nn.Module):
+class ConvolutionEncoder(ConvolutionStack):
     """Convolutions, each followed by a norm and an activation."""
 
     def __init__(
@@ -70,11 +70,8 @@ class ConvolutionEncoder(nn.Module):
                 self.layers.extend([layer, finish_map(after, groups, style)])
         self.layout = fastest_layout(groups, style)
 
-    def forward(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
-        return convolve(self.layers, frames, self.layout)
 
-
-class ConvolutionDecoder(nn.Module):
+class ConvolutionDecoder(ConvolutionStack):
     """The mirror of `ConvolutionEncoder`; the last layer has neither norm nor activation."""
 
     def __init__(
@@ -105,9 +102,6 @@ class ConvolutionDecoder(nn.Module):
             if index > 0:
                 self.layers.append(finish_map(after, groups, style))
         self.layout = fastest_layout(groups, style)
-
-    def forward(self, maps: Float[Tensor, "B D h w"]) -> Float[Tensor, "B C H W"]:
-        return convolve(self.layers, maps, self.layout)
 
 
 def fastest_layout(groups: int, style: Style) -> torch.memory_format:

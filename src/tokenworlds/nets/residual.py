@@ -13,7 +13,7 @@ from torch.nn import functional
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import FrameShape
-from tokenworlds.nets.fast.convolution import NormedSiLU, convolve
+from tokenworlds.nets.fast.convolution import ConvolutionStack, NormedSiLU
 
 GROUPS = 32
 EPSILON = 1e-5
@@ -88,7 +88,7 @@ def halved(frame_shape: FrameShape, times: int) -> tuple[int, int]:
     return height >> times, width >> times
 
 
-class FrameEncoder(nn.Module, Component):
+class FrameEncoder(ConvolutionStack, Component):
     """One residual block per level; some levels halve the map."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,12 +123,10 @@ class FrameEncoder(nn.Module, Component):
             before = after
         self.layers.extend(finish(before, config.latent))
 
-    def forward(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
-        return convolve(self.layers, frames)
 
-
-class FrameDecoder(nn.Module):
-    """The mirror of an encoder with this configuration, except for its inputs and outputs."""
+class FrameDecoder(ConvolutionStack):
+    """The mirror of an encoder with this configuration, except for its inputs and outputs: frames
+    without bounds."""
 
     def __init__(self, config: FrameEncoder.Config, *, inputs: int, channels: int) -> None:
         super().__init__()
@@ -140,10 +138,6 @@ class FrameDecoder(nn.Module):
                 self.layers.append(Doubling(before))
             self.layers.append(Residual(before, after))
         self.layers.extend(finish(config.width, channels))
-
-    def forward(self, maps: Float[Tensor, "B D h w"]) -> Float[Tensor, "B C H W"]:
-        """Frames without bounds."""
-        return convolve(self.layers, maps)
 
 
 class SpatialAttention(nn.Module):
@@ -188,7 +182,7 @@ def middle(width: int) -> list[nn.Module]:
     return [*level(width, 1, attends=True), Residual(width, width, ATTENTIVE_EPSILON)]
 
 
-class AttentiveEncoder(nn.Module):
+class AttentiveEncoder(ConvolutionStack):
     """Levels of residual blocks, each at half the resolution of the one before."""
 
     def __init__(
@@ -202,12 +196,9 @@ class AttentiveEncoder(nn.Module):
             self.layers.extend(level(width, blocks, attending))
         self.layers.extend([*middle(width), *finish(width, latent, ATTENTIVE_EPSILON)])
 
-    def forward(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
-        return convolve(self.layers, frames)
 
-
-class AttentiveDecoder(nn.Module):
-    """The mirror of the encoder, with one more block in each level."""
+class AttentiveDecoder(ConvolutionStack):
+    """The mirror of the encoder, with one more block in each level; frames without bounds."""
 
     def __init__(
         self, channels: int, latent: int, *, width: int, blocks: int, attends: Sequence[bool]
@@ -219,7 +210,3 @@ class AttentiveDecoder(nn.Module):
                 self.layers.append(Doubling(width))
             self.layers.extend(level(width, blocks + 1, attending))
         self.layers.extend(finish(width, channels, ATTENTIVE_EPSILON))
-
-    def forward(self, maps: Float[Tensor, "B D h w"]) -> Float[Tensor, "B C H W"]:
-        """Frames without bounds."""
-        return convolve(self.layers, maps)

@@ -2,6 +2,7 @@
 Chang et al., 2022), sampled by draft and revise (Lee et al., 2022)."""
 
 import math
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, cast
@@ -57,7 +58,12 @@ class MaskGIT(nn.Module, Component):
         self.table = nn.Parameter(INITIAL_STD * torch.randn(vocabulary + 1, size))
         self.positions = nn.Parameter(INITIAL_STD * torch.randn(tokens, size))
         self.input = nn.Linear(size + context, size)
-        self.net = Bidirectional(size, config.layers, config.heads, config.feedforward)
+        blocks = [BidirectionalBlock(config) for _ in range(config.layers)]
+        self.net = nn.Sequential(
+            OrderedDict(
+                blocks=nn.Sequential(*blocks), summary=activated(size), head=activated(size)
+            )
+        )
         own = torch.empty(vocabulary, size).uniform_(-(size**-0.5), size**-0.5)
         self.readout = nn.Parameter(own) if config.logits == "mlp" else None
         self.bias = nn.Parameter(torch.zeros(vocabulary))
@@ -141,27 +147,13 @@ class MaskGIT(nn.Module, Component):
         return sample_from_probs(mixed_probs(logits, self.config.unimix), generator)
 
 
-class Bidirectional(nn.Module):
-    """Pre-norm transformer blocks, then two layers with GELU and norm (the last one is the
-    masked-token head)."""
-
-    def __init__(self, embedding: int, layers: int, heads: int, feedforward: int) -> None:
-        super().__init__()
-        blocks = [BidirectionalBlock(embedding, heads, feedforward) for _ in range(layers)]
-        self.blocks = nn.Sequential(*blocks)
-        self.summary = activated(embedding)
-        self.head = activated(embedding)
-
-    def forward(self, x: Float[Tensor, "N K embedding"]) -> Float[Tensor, "N K embedding"]:
-        return cast(Tensor, self.head(self.summary(self.blocks(x))))
-
-
 class BidirectionalBlock(nn.Module):
     """Self-attention and a feed-forward network, each with pre-norm and shortcut."""
 
-    def __init__(self, embedding: int, heads: int, feedforward: int) -> None:
+    def __init__(self, config: MaskGIT.Config) -> None:
         super().__init__()
-        self.heads = heads
+        embedding, feedforward = config.embedding, config.feedforward
+        self.heads = config.heads
         self.attention_norm = nn.LayerNorm(embedding)
         self.input = nn.Linear(embedding, 3 * embedding)
         self.output = nn.Linear(embedding, embedding)
@@ -183,6 +175,7 @@ class BidirectionalBlock(nn.Module):
 
 
 def activated(embedding: int) -> nn.Sequential:
+    """The layers after the blocks; the last one is the masked-token head."""
     return nn.Sequential(nn.Linear(embedding, embedding), nn.GELU(), nn.LayerNorm(embedding))
 
 

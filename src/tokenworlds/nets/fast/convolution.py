@@ -41,6 +41,16 @@ def convolve(
     return torch.cat([layers(lay_out(chunk)) for chunk in maps.split(CHUNK)])
 
 
+class ConvolutionStack(nn.Module):
+    """Layers that run in the memory format in which they learn fastest."""
+
+    layers: nn.Sequential
+    layout = torch.contiguous_format
+
+    def forward(self, maps: Maps) -> Float[Tensor, "B D h w"]:
+        return convolve(self.layers, maps, self.layout)
+
+
 class NormedSiLU(nn.GroupNorm):
     """Group norm and SiLU, recomputing the norm in the backward pass.
 

@@ -84,7 +84,8 @@ def scan_chunks(
     write, read = split_chunks(space.write, length), split_chunks(space.read, length)
     log_decay = delta * space.rate[:, None]
     left = remaining(log_decay) * masks.within * delta[..., None, :]
-    mixing = (read @ write.mT).unsqueeze(2) * left + diagonals(space.skip, length)
+    skip = space.skip[:, None, None] * torch.eye(length, dtype=x.dtype, device=x.device)
+    mixing = (read @ write.mT).unsqueeze(2) * left + skip
     written = (left[..., -1, :, None] * write.unsqueeze(2)).mT @ values
     kept = log_decay.cumsum(-1).exp() * masks.entering
     entering, memory = pass_on(written, kept[..., -1, None, None], memory)
@@ -105,10 +106,6 @@ def remaining(log_decay: Float[Tensor, "*rest length"]) -> Float[Tensor, "*rest 
     length = log_decay.shape[-1]
     later = torch.ones(length, length, dtype=log_decay.dtype, device=log_decay.device).tril(-1)
     return (log_decay[..., :, None] * later).cumsum(-2).exp()
-
-
-def diagonals(values: Float[Tensor, " heads"], length: int) -> Float[Tensor, "heads length length"]:
-    return values[:, None, None] * torch.eye(length, dtype=values.dtype, device=values.device)
 
 
 def pass_on(
