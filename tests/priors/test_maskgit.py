@@ -48,11 +48,11 @@ def plain_log_probs(prior: MaskGIT, feature: Tensor, index: Tensor) -> Tensor:
     if prior.config.conditioning == "slices":
         context = feature.reshape(len(feature), prior.tokens, -1)
     x = prior.input(torch.cat([prior.table[index], context], -1)) + prior.positions
-    blocks: Any = prior.net.blocks
-    for block in blocks:
+    net: Any = prior.net
+    for block in net.blocks:
         x = x + plain_attention(block, block.attention_norm(x))
         x = x + block.feedforward(block.feedforward_norm(x))
-    known = prior.net.head(prior.net.summary(x))
+    known = net.head(net.summary(x))
     readout = prior.table[:-1] if prior.readout is None else prior.readout
     probs: Tensor = (known @ readout.T + prior.bias).softmax(-1)
     return (0.99 * probs + 0.01 / prior.vocabulary).log()
