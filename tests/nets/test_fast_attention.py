@@ -2,22 +2,18 @@
 
 import pytest
 import torch
-from einops import rearrange
 from torch import Tensor
-from torch.nn import functional
 
 from tokenworlds.nets.fast import attention
-from tokenworlds.nets.fast.attention import CHUNK, Dropout, attend_with_dropout
+from tokenworlds.nets.fast.attention import (
+    CHUNK,
+    Dropout,
+    attend_with_dropout,
+    plain_attend_with_dropout,
+    plain_dropout,
+)
 
 BATCH, STEPS, HEADS, SHARE = 3, 150, 2, 0.3
-
-
-def plain_attend_with_dropout(joint: Tensor, bias: Tensor, dropout: float, kept: Tensor) -> Tensor:
-    """The same with the weights given that dropout keeps."""
-    query, key, value = rearrange(joint, "b t n h p -> n b h t p")
-    weight = (query @ key.mT / joint.shape[-1] ** 0.5 + bias).softmax(-1)
-    attended: Tensor = (weight * kept / (1 - dropout)) @ value
-    return rearrange(attended, "b h t p -> b t h p")
 
 
 def dropped(share: float, count: int, seed: int = 0) -> Tensor:
@@ -28,8 +24,7 @@ def dropped(share: float, count: int, seed: int = 0) -> Tensor:
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 def test_dropout_is_distributed_as_torchs(share: float) -> None:
-    count = 3 * CHUNK + 5
-    fast, plain = dropped(share, count), functional.dropout(torch.ones(count), share)
+    fast, plain = dropped(share, 3 * CHUNK + 5), plain_dropout(torch.ones(3 * CHUNK + 5), share)
     for x in (fast, plain):
         assert x.unique().tolist() == pytest.approx([0.0, 1 / (1 - share)])
         assert (x == 0).float().mean().item() == pytest.approx(share, abs=0.003)

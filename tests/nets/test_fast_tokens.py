@@ -12,6 +12,7 @@ from tokenworlds.nets.fast.tokens import (
     map_each_code,
     map_feature,
     pick_rows,
+    plain_map_feature,
     sum_rows,
 )
 
@@ -26,7 +27,8 @@ def some_tokens(rows: int) -> TokenFeature:
 def test_a_layer_maps_indices_as_it_maps_one_hots(rows: int) -> None:
     feature, layer = some_tokens(rows), nn.Linear(3 * 5 + 4, 6)
     results = []
-    for mapped in (map_feature(layer, feature), layer(feature.to_dense())):
+    for apply in (map_feature, plain_map_feature):
+        mapped = apply(layer, feature)
         weights = torch.linspace(-1, 1, mapped.numel()).view(mapped.shape)
         gradients = torch.autograd.grad((mapped * weights).sum(), list(layer.parameters()))
         results.append([mapped, *gradients])

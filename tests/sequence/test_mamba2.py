@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from einops import einsum
 from torch import Tensor
 from torch.nn import functional
 
@@ -15,36 +14,14 @@ from tokenworlds.nets.fast.state_space import (
     MaskedConvolution,
     StateSpace,
     mask_resets,
+    plain_masked_convolution,
+    plain_scan,
     remaining,
     scan_chunks,
 )
 from tokenworlds.sequence.mamba2 import Mamba2, Mamba2Layer
 
 BATCH, HEADS, SIZE, STATE = 3, 2, 5, 4
-
-
-def plain_scan(
-    x: Tensor, space: StateSpace, memory: Tensor, reset: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The recurrence, step by step."""
-    outputs = []
-    for t in range(x.shape[1]):
-        memory = torch.where(reset[:, t, None, None, None], 0.0, memory)
-        delta = space.delta[:, t]
-        decay = torch.exp(delta * space.rate)
-        written = einsum(delta, space.write[:, t], x[:, t], "b h, b n, b h p -> b h n p")
-        memory = decay[..., None, None] * memory + written
-        y = einsum(space.read[:, t], memory, "b n, b h n p -> b h p")
-        outputs.append(y + space.skip[:, None] * x[:, t])
-    return torch.stack(outputs, 1), memory
-
-
-def plain_masked_convolution(
-    extended: Tensor, weight: Tensor, bias: Tensor, kept: Tensor
-) -> Tensor:
-    windows = extended.unfold(1, len(weight), 1)
-    factors = functional.pad(kept, (0, 1), value=1.0)
-    return einsum(windows, weight, factors, "b t d k, k d, b t k -> b t d") + bias
 
 
 def make_space(steps: int, dtype: torch.dtype, strength: float = 1.0) -> StateSpace:

@@ -1,4 +1,4 @@
-"""Rewrites for speed; the tests hold the plain form that each must equal."""
+"""Rewrites for speed, each beside the plain form (`plain_...`) that it must equal."""
 
 import torch
 from torch import Tensor

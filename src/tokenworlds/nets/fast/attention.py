@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from einops import rearrange
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.autograd import Function
 from torch.nn import functional
@@ -59,10 +59,14 @@ class Dropout(nn.Module):
         if not self.training or self.dropout == 0.0:
             return x
         if not eager_on_cpu(x):
-            # Equal in distribution: the random numbers differ.
-            return functional.dropout(x, self.dropout)
+            return plain_dropout(x, self.dropout)
         kept = KeepMasks(self.dropout).fill(torch.empty(x.shape, dtype=x.dtype))
         return x * kept.div_(1 - self.dropout)
+
+
+def plain_dropout(x: Float[Tensor, "*some"], dropout: float) -> Float[Tensor, "*some"]:
+    """Equal in distribution: the random numbers differ."""
+    return functional.dropout(x, dropout)
 
 
 def attend_with_dropout(
@@ -71,6 +75,19 @@ def attend_with_dropout(
     """`bias` must be minus infinity for all future steps."""
     attended: Tensor = DroppedAttention.apply(joint, bias, dropout)  # type: ignore[no-untyped-call]
     return attended
+
+
+def plain_attend_with_dropout(
+    joint: Joint,
+    bias: Float[Tensor, "rows 1 T T"],
+    dropout: float,
+    kept: Bool[Tensor, "B heads T T"],
+) -> Float[Tensor, "B T heads size"]:
+    """The same with the weights given that dropout keeps."""
+    query, key, value = rearrange(joint, "b t n h p -> n b h t p")
+    weight = (query @ key.mT / joint.shape[-1] ** 0.5 + bias).softmax(-1)
+    attended: Tensor = (weight * kept / (1 - dropout)) @ value
+    return rearrange(attended, "b h t p -> b t h p")
 
 
 class DroppedAttention(Function):

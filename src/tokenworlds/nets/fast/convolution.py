@@ -41,6 +41,10 @@ def convolve(
     return torch.cat([layers(lay_out(chunk)) for chunk in maps.split(CHUNK)])
 
 
+def plain_convolve(layers: nn.Module, maps: Maps) -> Float[Tensor, "B D h w"]:
+    return cast(Tensor, layers(maps))
+
+
 class ConvolutionStack(nn.Module):
     """Layers that run in the memory format in which they learn fastest."""
 
@@ -64,6 +68,11 @@ class NormedSiLU(nn.GroupNorm):
             maps = make_dense(input)
             return cast(Tensor, RecomputedNorm.apply(maps, *weights))  # type: ignore[no-untyped-call]
         return functional.silu(super().forward(input), inplace=not torch.is_grad_enabled())
+
+
+def plain_normed_silu(layer: nn.GroupNorm, maps: Maps) -> Maps:
+    normed = functional.group_norm(maps, layer.num_groups, layer.weight, layer.bias, layer.eps)
+    return functional.silu(normed)
 
 
 def make_dense(maps: Maps) -> Maps:
@@ -112,7 +121,7 @@ class BatchNormed(nn.Module):
 
     def forward(self, maps: Maps) -> Float[Tensor, "B D h w"]:
         if self.training or torch.is_grad_enabled():
-            return cast(Tensor, self.activation(self.norm(self.convolution(maps))))
+            return plain_batch_normed(self, maps)
         weight, bias = self._folded()
         return cast(Tensor, self.activation(self.convolution._conv_forward(maps, weight, bias)))
 
@@ -121,3 +130,7 @@ class BatchNormed(nn.Module):
         mean, variance = cast(Tensor, norm.running_mean), cast(Tensor, norm.running_var)
         scale = (norm.eps, norm.weight, norm.bias)
         return fuse_conv_bn_weights(layer.weight, layer.bias, mean, variance, *scale)
+
+
+def plain_batch_normed(layer: BatchNormed, maps: Maps) -> Float[Tensor, "B D h w"]:
+    return cast(Tensor, layer.activation(layer.norm(layer.convolution(maps))))

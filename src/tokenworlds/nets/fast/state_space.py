@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from einops import rearrange
+from einops import einsum, rearrange
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 from torch.nn import functional
@@ -95,6 +95,25 @@ def scan_chunks(
     y.baddbmm_(mixing.flatten(0, 2), values.flatten(0, 2))
     y = rearrange(y, "(b c h) t p -> b (c t) h p", b=values.shape[0], c=values.shape[1])
     return y[:, :steps], memory
+
+
+def plain_scan(
+    x: Float[Tensor, "B T heads size"],
+    space: StateSpace,
+    memory: Float[Tensor, "B heads state size"],
+    reset: Bool[Tensor, "B T"],
+) -> tuple[Float[Tensor, "B T heads size"], Float[Tensor, "B heads state size"]]:
+    """The recurrence, step by step."""
+    outputs = []
+    for t in range(x.shape[1]):
+        memory = torch.where(reset[:, t, None, None, None], 0.0, memory)
+        delta = space.delta[:, t]
+        decay = torch.exp(delta * space.rate)
+        written = einsum(delta, space.write[:, t], x[:, t], "b h, b n, b h p -> b h n p")
+        memory = decay[..., None, None] * memory + written
+        y = einsum(space.read[:, t], memory, "b n, b h n p -> b h p")
+        outputs.append(y + space.skip[:, None] * x[:, t])
+    return torch.stack(outputs, 1), memory
 
 
 def remaining(log_decay: Float[Tensor, "*rest length"]) -> Float[Tensor, "*rest length length"]:
@@ -190,3 +209,14 @@ class MaskedConvolution(torch.autograd.Function):
             to_extended[:, tap : tap + steps].addcmul_(masked, weight[tap])
             to_weight[tap] = masked.mul_(extended[:, tap : tap + steps]).sum((0, 1))
         return to_extended, to_weight, grad.sum((0, 1)), None
+
+
+def plain_masked_convolution(
+    extended: Float[Tensor, "B past D"],
+    weight: Float[Tensor, "length D"],
+    bias: Float[Tensor, " D"],
+    kept: Float[Tensor, "B T taps"],
+) -> Float[Tensor, "B T D"]:
+    windows = extended.unfold(1, len(weight), 1)
+    factors = functional.pad(kept, (0, 1), value=1.0)
+    return einsum(windows, weight, factors, "b t d k, k d, b t k -> b t d") + bias

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tokenworlds.core.types import Feature
+from tokenworlds.core.types import Feature, TokenFeature
 
 MIN_STATES = 64
 """For fewer states, transposing the weights of a layer costs more than it saves."""
@@ -59,8 +59,12 @@ def map_feature(layer: nn.Linear, feature: Feature) -> Float[Tensor, "*rest D"]:
     if isinstance(feature, Tensor):
         return cast(Tensor, layer(feature))
     if feature.index.shape[:-1].numel() < MIN_STATES:
-        return cast(Tensor, layer(feature.to_dense()))
+        return plain_map_feature(layer, feature)
     inputs = feature.index.shape[-1] * feature.vocabulary
     to_codes, to_beside = layer.weight[:, :inputs], layer.weight[:, inputs:]
     beside = functional.linear(feature.vector, to_beside, layer.bias)
     return sum_rows(feature.index, to_codes.t().contiguous()) + beside
+
+
+def plain_map_feature(layer: nn.Linear, feature: TokenFeature) -> Float[Tensor, "*rest D"]:
+    return cast(Tensor, layer(feature.to_dense()))
