@@ -6,6 +6,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -32,6 +33,8 @@ PUBLISHED = {
 }
 """Published speedups over IRIS."""
 SOURCE = "published: STEP-VQ, figure 2a, on an L40S"
+
+BAR_LABEL: dict[str, Any] = {"padding": 6, "color": THEME.text, "fontsize": 10}
 
 PANEL = (2.9, 2.75)
 """Inches of a panel of curves."""
@@ -69,14 +72,13 @@ def cost_figure(reports: Sequence[BenchReport], title: str) -> Figure:
 
 def draw_costs(axes: Axes, reports: Sequence[BenchReport]) -> None:
     """A bar for each recipe, stacked from its learners, with the total at its end."""
-    places, ends = range(len(reports)), [0.0] * len(reports)
+    places, ends = range(len(reports)), np.zeros(len(reports))
     for name, colour in zip(all_learners(reports), colours(), strict=False):
         parts = [report.per_step.cal.get(name, 0.0) for report in reports]
-        axes.barh(places, parts, left=ends, height=0.62, color=colour, label=name)
-        ends = [end + part for end, part in zip(ends, parts, strict=True)]
+        bars = axes.barh(places, parts, left=ends, height=0.62, color=colour, label=name)
+        ends = ends + parts
     totals = [report.per_step.total_cal for report in reports]
-    for place, total in enumerate(totals):
-        label_bar(axes, total, place, number(total))
+    axes.bar_label(bars, [number(total) for total in totals], **BAR_LABEL)
     label = "cal per environment step"
     finish_bars(axes, [report.recipe for report in reports], 1.15 * max(totals), label)
 
@@ -90,8 +92,8 @@ def all_learners(reports: Sequence[BenchReport]) -> list[str]:
 def draw_speedups(axes: Axes, reports: Sequence[BenchReport]) -> None:
     """Two bars for each recipe: measured (filled) and published (hatched)."""
     names = [report.recipe for report in reports]
-    ratios = speedups(names, [report.per_step.total_cal for report in reports])
-    measured = {name: ratio for name, ratio in zip(names, ratios, strict=True) if ratio}
+    found = speedups(names, [report.per_step.total_cal for report in reports])
+    measured = {name: ratio for name, ratio in zip(names, found, strict=True) if ratio}
     names.append(NO_RECIPE)
     published = {name: PUBLISHED[name] for name in names if name in PUBLISHED}
     filled: dict[str, Any] = {"color": THEME.strong, "label": "measured here"}
@@ -99,16 +101,12 @@ def draw_speedups(axes: Axes, reports: Sequence[BenchReport]) -> None:
     hatched["hatch"] = "////"
     for offset, bars, style in ((-0.19, measured, filled), (0.19, published, hatched)):
         places = [names.index(name) + offset for name in bars]
-        axes.barh(places, list(bars.values()), height=0.36, **style)
-        for place, ratio in zip(places, bars.values(), strict=True):
-            label_bar(axes, ratio, place, f"{number(ratio)}\N{MULTIPLICATION SIGN}")
+        ratios = list(bars.values())
+        drawn = axes.barh(places, ratios, height=0.36, **style)
+        labels = [f"{number(ratio)}\N{MULTIPLICATION SIGN}" for ratio in ratios]
+        axes.bar_label(drawn, labels, **BAR_LABEL)
     highest = max(*measured.values(), *published.values())
     finish_bars(axes, names, 1.12 * highest, f"speedup over {BASELINE}")
-
-
-def label_bar(axes: Axes, end: float, place: int | float, text: str) -> None:
-    style: dict[str, Any] = {"color": THEME.text, "fontsize": 10, "va": "center"}
-    axes.annotate(text, (end, place), xytext=(6, 0), textcoords="offset points", **style)
 
 
 def finish_bars(axes: Axes, names: Sequence[str], right: float, label: str) -> None:

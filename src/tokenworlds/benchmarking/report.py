@@ -144,7 +144,6 @@ def speedups(names: Sequence[str], costs: Sequence[float]) -> list[float | None]
 
 
 def to_document(environment: BenchEnvironment, reports: Sequence[BenchReport]) -> dict[str, Any]:
-    """The JSON document of all reports."""
     names = [report.recipe for report in reports]
     total = speedups(names, [report.per_step.total_cal for report in reports])
     rest = speedups(names, [report.per_step.cal_without_autoencoder for report in reports])

@@ -271,6 +271,5 @@ def measure_update(
 
 
 def to_document(environment: BenchEnvironment, reports: Sequence[ScalingReport]) -> dict[str, Any]:
-    """The JSON document of all reports."""
     recipes = [asdict(report) for report in reports]
     return {"format": FORMAT, **asdict(environment), "recipes": recipes}

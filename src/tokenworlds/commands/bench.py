@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional, arg
 
 from tokenworlds.commands.errors import check_output
-from tokenworlds.commands.options import Count, Json, Size, Switch, default_text
+from tokenworlds.commands.options import BenchmarkEnv, Count, Json, Size, Switch, default_text
 from tokenworlds.commands.show import default_env
 from tokenworlds.core.errors import UserError
 
@@ -36,9 +36,7 @@ class Bench:
         default_text(f"{', '.join(RECIPES)}; with --scaling {', '.join(SCALED)}"),
     ] = ()
     """Names from 'tokenworlds agents', or my_agents.py:mine."""
-    env: Annotated[
-        str, arg(metavar="ENV"), default_text("atari:Pong if ale-py is installed, else catch")
-    ] = ""
+    env: BenchmarkEnv = ""
     """A name from 'tokenworlds envs'."""
     size: Size = "paper"
     """Size of the networks."""

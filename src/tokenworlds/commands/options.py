@@ -36,6 +36,7 @@ NO_DEFAULT = arg(help_behavior_hint="")
 Run = Annotated[str, Positional, arg(metavar="RUN")]
 Recipe = Annotated[str, Positional, arg(metavar="RECIPE")]
 Env = Annotated[str, arg(metavar="ENV")]
+BenchmarkEnv = Annotated[Env, default_text("atari:Pong if ale-py is installed, else catch")]
 Size = Annotated[str, arg(metavar="{nano,small,paper,...}")]
 Seed = Annotated[int, whole_number(0)]
 Count = Annotated[int | None, whole_number(1)]

@@ -4,11 +4,9 @@ import importlib.util
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-from tyro.conf import arg
-
-from tokenworlds.commands.options import Assignments, Json, Recipe, Size, default_text
+from tokenworlds.commands.options import Assignments, BenchmarkEnv, Json, Recipe, Size
 from tokenworlds.core.overrides import snake_case
 
 INDENT = 2
@@ -21,9 +19,7 @@ class Show:
 
     recipe: Recipe
     """A recipe from 'tokenworlds agents', or your own: my_agents.py:mine."""
-    env: Annotated[
-        str, arg(metavar="ENV"), default_text("atari:Pong if ale-py is installed, else catch")
-    ] = ""
+    env: BenchmarkEnv = ""
     """An environment from 'tokenworlds envs'."""
     size: Size = "paper"
     """Size of the networks."""

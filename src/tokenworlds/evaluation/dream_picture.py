@@ -195,7 +195,6 @@ def add_edges(squares: Pixels, factor: int) -> Pixels:
 
 
 def fade(cell: Pixels, theme: Theme) -> Pixels:
-    """Blend a cell with the background."""
     image = Image.fromarray(cell)
     return np.asarray(Image.blend(Image.new("RGB", image.size, theme.background), image, 0.35))
 

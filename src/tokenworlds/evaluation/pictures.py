@@ -95,7 +95,6 @@ def token_colours(vocabulary: int) -> UInt8[np.ndarray, "V 3"]:
 
 
 def greys(count: int) -> UInt8[np.ndarray, "V 3"]:
-    """Greys from black to white."""
     return np.rint(np.linspace(0, 255, count)).astype(np.uint8)[:, None].repeat(3, axis=1)
 
 
