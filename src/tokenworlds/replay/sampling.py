@@ -131,7 +131,7 @@ class OnlineUniform(Component):
     def sample(
         self, learner: str, windows: Windows, batch: int, rng: np.random.Generator
     ) -> Int[np.ndarray, "B 2"]:
-        length = windows.steps - windows.starts + 1
+        length = windows.length
         complete = windows.steps // length * windows.num_envs
         served = self._served[learner]
         new = np.arange(served, min(served + batch, complete))
