@@ -46,7 +46,7 @@ def _short_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
 def own(tmp_path: Path) -> str:
     """The name of a tiny recipe."""
     (tmp_path / "my_agents.py").write_text(
-        "from tokenworlds.core.description import override\n"
+        "from tokenworlds.core.overrides import override\n"
         "from tokenworlds.recipes.catalogue import load\n"
         "def mine():\n"
         f"    return override(load('step-vq-m', 'nano').recipe, {TINY!r})\n"

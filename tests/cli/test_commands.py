@@ -107,7 +107,7 @@ def test_a_users_recipe_trains_and_resumes_from_any_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "my_agents.py").write_text(
-        "from tokenworlds.core.description import override\n"
+        "from tokenworlds.core.overrides import override\n"
         "from tokenworlds.recipes.catalogue import load\n"
         "def mine():\n"
         f"    return override(load('step-vq-m', 'nano').recipe, {TINY!r})\n"
