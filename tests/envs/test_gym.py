@@ -103,7 +103,7 @@ def test_unsupported_action_spaces_are_errors(space: spaces.Space[Any]) -> None:
 
 
 def test_an_environment_that_does_not_render_is_an_error() -> None:
-    with pytest.raises(UserError, match="renders str, not an RGB array"):
+    with pytest.raises(UserError, match="renders 'text', not an RGB array"):
         open_small(spaces.Discrete(2), image="text")
 
 

@@ -12,7 +12,7 @@ from test_vector_env import CATCH, random_actions, record
 from tokenworlds.core.errors import UserError
 from tokenworlds.envs import EnvSpec, VectorEnv
 from tokenworlds.envs.catalogue import families
-from tokenworlds.envs.vector import WorkerError
+from tokenworlds.envs.vector import EnvironmentFailed, WorkerError
 
 SPECS = [EnvSpec("steer", size=8), EnvSpec("minatar:seaquest", "minatar-sticky", size=10)]
 INSTALLED = {family.name: family.installed for family in families().values()}
@@ -38,7 +38,7 @@ def test_trajectories_do_not_depend_on_workers(spec: EnvSpec) -> None:
 def test_an_error_in_a_worker_is_raised_with_its_traceback() -> None:
     envs = VectorEnv(CATCH, num_envs=2, seed=0, workers=1)
     with pytest.raises(
-        WorkerError, match=r"(?s)environments 0 to 1 failed.*action 9: choose from 0\.\.2"
+        EnvironmentFailed, match=r"step 1 of game 0: .*action 9: choose from 0\.\.2"
     ):
         envs.step(np.array([0, 9]))
     with pytest.raises(RuntimeError, match="closed"):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tokenworlds.core.errors import UserError, missing_extra, unknown
 from tokenworlds.core.protocols import Env
+from tokenworlds.envs.boundary import check_spaces, naming_failures
 from tokenworlds.envs.frames import Grey
 from tokenworlds.envs.game import Family
 
@@ -46,13 +47,15 @@ class EnvSpec:
         if self.size < SMALLEST:
             raise UserError(f"frames of size {self.size}: choose {SMALLEST} or more")
         native = self.grey and family.build_grey
-        try:
-            env = (native or family.build)(game, self.size, self.protocol, evaluation)
-        except ModuleNotFoundError as error:
-            if error.name != family.package:
-                raise
-            raise missing_extra(self.name, str(family.extra)) from error
-        return Grey(env) if self.grey and not native else env
+        with naming_failures(self.name, "cannot be made"):
+            try:
+                env = (native or family.build)(game, self.size, self.protocol, evaluation)
+            except ModuleNotFoundError as error:
+                if error.name != family.package:
+                    raise
+                raise missing_extra(self.name, str(family.extra)) from error
+            check_spaces(env)
+            return Grey(env) if self.grey and not native else env
 
 
 def make(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tokenworlds.core.protocols import Env
 from tokenworlds.core.types import EnvStep
+from tokenworlds.envs.boundary import check_frame, check_step
 
 LUMA = (299, 587, 114)
 """Thousandths of red, green and blue (ITU-R BT.601)."""
@@ -84,10 +85,13 @@ class Grey:
         self.action_space = env.action_space
 
     def reset(self, seed: int) -> NDArray[Any]:
-        return to_grey(self.env.reset(seed))
+        frame = self.env.reset(seed)
+        check_frame(frame, self.env.frame_shape)
+        return to_grey(frame)
 
     def step(self, action: NDArray[Any]) -> EnvStep:
         step = self.env.step(action)
+        check_step(step, self.env.frame_shape)
         return replace(step, frame=to_grey(step.frame))
 
     def close(self) -> None:

@@ -2,7 +2,8 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+import reprlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import gymnasium
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from tokenworlds.core.errors import UserError, missing_extra, unknown
 from tokenworlds.core.types import ActionSpace, EnvStep, FrameShape
+from tokenworlds.envs.boundary import InvalidValue, check_flag, check_reward, describe_array
 from tokenworlds.envs.frames import resize_area
 from tokenworlds.envs.game import Family, Game
 
@@ -37,12 +39,11 @@ class Gym(Game):
         return self._render()
 
     def advance(self, action: NDArray[Any]) -> EnvStep:
-        native = to_native(self._space, action)
-        _, reward, terminated, truncated, _ = self._environment.step(native)
-        terminated, truncated = bool(terminated), bool(truncated) and not terminated
-        return EnvStep(
-            self._render(), float(reward), terminated, truncated, over=terminated or truncated
+        reward, terminated, truncated = read_step(
+            self._environment.step(to_native(self._space, action))
         )
+        truncated = truncated and not terminated
+        return EnvStep(self._render(), reward, terminated, truncated, over=terminated or truncated)
 
     def close(self) -> None:
         super().close()
@@ -51,10 +52,7 @@ class Gym(Game):
     def _render(self) -> NDArray[np.uint8]:
         with explain_missing_packages(self._name):
             frame = self._environment.render()
-        if not isinstance(frame, np.ndarray) or frame.ndim != 3:
-            raise UserError(f"gym:{self._name} renders {type(frame).__name__}, not an RGB array")
-        frame = frame[..., :3].astype(np.uint8, copy=False)
-        return resize_area(frame, self.frame_shape.height, self.frame_shape.width)
+        return resize_area(rgb(frame), self.frame_shape.height, self.frame_shape.width)
 
 
 def open_environment(name: str) -> "gymnasium.Env[Any, Any]":
@@ -80,6 +78,44 @@ def explain_missing_packages(name: str) -> Iterator[None]:
         if "pygame" in str(error):
             raise missing_extra(f"rendering gym:{name}", "gym") from error
         raise UserError(f"gym:{name} needs a package that is not installed: {error}") from error
+
+
+def rgb(frame: Any) -> NDArray[np.uint8]:
+    """A rendered frame without its alpha channel.
+
+    Only bytes are accepted: floats in 0..1 and in 0..255 cannot be told apart in a dark frame.
+    """
+    valid = isinstance(frame, np.ndarray) and frame.dtype == np.uint8 and frame.ndim == 3
+    if not valid or not frame.size or frame.shape[2] not in (3, 4):
+        raise InvalidValue(
+            f"it renders {describe_array(frame)}, not an RGB array of uint8 (height, width, 3)"
+        )
+    pixels: NDArray[np.uint8] = frame[..., :3]
+    return pixels
+
+
+def read_step(result: Any) -> tuple[float, bool, bool]:
+    """The reward and the flags of a step, from what Gymnasium's `step` returns."""
+    if not isinstance(result, tuple) or len(result) != 5:
+        what = f"a tuple of {len(result)}" if isinstance(result, tuple) else type(result).__name__
+        raise InvalidValue(
+            f"step returned {what}, not (observation, reward, terminated, truncated, info)"
+        )
+    _, reward, terminated, truncated, info = result
+    if not isinstance(info, Mapping):
+        raise InvalidValue(f"info is {reprlib.repr(info)}, not a mapping")
+    reward, terminated, truncated = map(as_scalar, (reward, terminated, truncated))
+    check_reward(reward)
+    for name, flag in (("terminated", terminated), ("truncated", truncated)):
+        # Older environments count 0 and 1 as flags.
+        check_flag(name, bool(flag) if flag in (0, 1) else flag)
+    return float(reward), bool(terminated), bool(truncated)
+
+
+def as_scalar(value: Any) -> Any:
+    """The value of an array or tensor of one element; all else as it is."""
+    single = getattr(value, "shape", None) in ((), (1,)) and hasattr(value, "item")
+    return value.item() if single else value
 
 
 def ids() -> list[str]:

@@ -24,7 +24,18 @@ from tokenworlds.core.errors import UserError
 from tokenworlds.core.protocols import Env
 from tokenworlds.core.seeding import derive
 from tokenworlds.core.types import ActionSpace, EnvStep, FrameShape
+from tokenworlds.envs.boundary import (
+    FAULTS,
+    EnvironmentFailed,
+    check_frame,
+    check_step,
+    failure,
+    plain_info,
+    reason,
+)
 from tokenworlds.envs.catalogue import EnvSpec
+
+__all__ = ["EnvironmentFailed", "Finished", "Observations", "VectorEnv", "VectorStep"]
 
 STOP = None
 DISCONNECTED = (EOFError, BrokenPipeError, ConnectionResetError)
@@ -172,9 +183,14 @@ def _join_observations(parts: Iterable[Observations]) -> Observations:
 
 
 class AutoResetEnv:
-    """One environment that begins its next game when one is over, and can replay a saved game."""
+    """One environment that begins its next game when one is over, and can replay a saved game.
 
-    def __init__(self, env: Env, seed: int, index: int) -> None:
+    All values of the environment are checked here, and all of its errors become
+    `EnvironmentFailed`.
+    """
+
+    def __init__(self, name: str, env: Env, seed: int, index: int) -> None:
+        self.name = name
         self.env = env
         self.index = index
         self._seed = seed
@@ -182,8 +198,12 @@ class AutoResetEnv:
 
     def _begin(self, game: int) -> None:
         seed = derive(self._seed, "env", self.index, game)
-        self.frame: NDArray[np.uint8] = self.env.reset(seed)
-        self.first = True
+        try:
+            frame = self.env.reset(seed)
+            check_frame(frame, self.env.frame_shape)
+        except FAULTS as error:
+            raise failure(self.name, f"failed at the start of game {game}", error) from error
+        self._show(frame, True)
         self._game, self._score = game, 0.0
         self._actions: list[Any] = []
 
@@ -191,17 +211,26 @@ class AutoResetEnv:
         step = self._advance(action)
         if not step.over:
             return step, None
-        length = len(self._actions)
-        finished = Finished(self.index, self._game, self._score, length, step.info)
+        length, info = len(self._actions), plain_info(step.info)
+        finished = Finished(self.index, self._game, self._score, length, info)
         self._begin(self._game + 1)
         return step, finished
 
     def _advance(self, action: NDArray[Any]) -> EnvStep:
-        step = self.env.step(action)
+        try:
+            step = self.env.step(action)
+            check_step(step, self.env.frame_shape)
+        except FAULTS as error:
+            when = f"failed at step {len(self._actions) + 1} of game {self._game}"
+            raise failure(self.name, when, error) from error
         self._actions.append(action.tolist())
-        self._score += step.reward
-        self.frame, self.first = step.frame, step.terminated or step.truncated
+        self._score += float(step.reward)
+        self._show(step.frame, bool(step.terminated or step.truncated))
         return step
+
+    def _show(self, frame: NDArray[np.uint8], first: bool) -> None:
+        # A copy, because the environment may draw its next frame into the same array.
+        self.frame, self.first = np.array(frame), first
 
     def state(self) -> dict[str, Any]:
         """The actions of the running game, and a hash of the frame they led to."""
@@ -214,12 +243,12 @@ class AutoResetEnv:
 
     def restore(self, saved: Mapping[str, Any]) -> str | None:
         """Replay the saved game; if that fails, begin the next one and return a warning."""
-        failure = self._replay(saved)
-        if failure is None:
+        problem = self._replay(saved)
+        if problem is None:
             return None
         self._begin(saved["game"] + 1)
         return (
-            f"environment {self.index}: game {saved['game']} could not be replayed ({failure}); "
+            f"environment {self.index}: game {saved['game']} could not be replayed ({problem}); "
             f"game {self._game} begins"
         )
 
@@ -230,8 +259,8 @@ class AutoResetEnv:
         for count, action in enumerate(saved["actions"], start=1):
             try:
                 step = self._advance(np.asarray(action, dtype))
-            except ValueError as error:
-                return f"step {count}: {error}"
+            except EnvironmentFailed as error:
+                return f"step {count}: {reason(error.__cause__ or error)}"
             if step.over:
                 return f"it was over after {count} of {len(saved['actions'])} steps"
         same = frame_hash(self.frame) == saved["frame"] and self.first == saved["first"]
@@ -242,7 +271,9 @@ class SerialEnvs:
     """Some of the environments of a `VectorEnv`, stepped one after the other."""
 
     def __init__(self, spec: EnvSpec, indices: Sequence[int], seed: int, evaluation: bool) -> None:
-        self._envs = [AutoResetEnv(spec.make(evaluation=evaluation), seed, i) for i in indices]
+        self._envs = [
+            AutoResetEnv(spec.name, spec.make(evaluation=evaluation), seed, i) for i in indices
+        ]
         self._result: Any = None
 
     def call(self, method: Callable[..., Any], *arguments: Any) -> None:
