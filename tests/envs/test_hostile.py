@@ -1,6 +1,7 @@
 """Hostile environments: each stops with one sentence that names it and what it did."""
 
 import json
+import multiprocessing
 import re
 from typing import Any
 
@@ -238,3 +239,37 @@ def test_grey_frames_are_made_of_checked_frames() -> None:
         Grey(Own(first_frame=np.full((8, 8, 3), 0.5))).reset(0)
     with pytest.raises(UserError, match="the frame is float64"):
         Grey(Own(frame=np.full((8, 8, 3), 0.5))).step(np.zeros((), np.int64))
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("Dying", r"the worker of copies 0 to 1 died \(exit code 7\)"),
+        ("Hanging", "the worker of copies 0 to 1 did not answer within 4 s"),
+    ],
+)
+def test_a_worker_that_fails_leaves_the_state_before_the_step(name: str, reason: str) -> None:
+    polite = VectorEnv(spec_of("Polite"), num_envs=2, seed=0)
+    with VectorEnv(spec_of(name), num_envs=2, seed=0, workers=1, timeout=4.0) as envs:
+        text = str(step_to_failure(envs))
+        assert_matches(f"environment gym:hostile_envs:{name}-v0: {reason}", text)
+        for _ in range(FAILING_STEP - 1):
+            polite.step(np.zeros(2, np.int64))
+        assert envs.state() == polite.state()
+    assert multiprocessing.active_children() == []
+
+
+def test_a_failed_step_leaves_the_state_before_it() -> None:
+    envs = VectorEnv(spec_of("NanReward"), num_envs=2, seed=0)
+    polite = VectorEnv(spec_of("Polite"), num_envs=2, seed=0)
+    for _ in range(FAILING_STEP - 1):
+        polite.step(np.zeros(2, np.int64))
+    step_to_failure(envs)
+    assert envs.state() == polite.state()
+    np.testing.assert_array_equal(envs.frames, polite.frames)
+    envs.close()
+
+
+def test_an_environment_that_cannot_close_is_left_behind() -> None:
+    with VectorEnv(spec_of("Closing"), num_envs=2, seed=0) as envs:
+        envs.step(np.zeros(2, np.int64))

@@ -193,5 +193,7 @@ def test_a_wrong_number_of_actions_or_environments_is_an_error() -> None:
 def test_closed_environments_raise() -> None:
     with VectorEnv(CATCH, num_envs=2, seed=0) as envs:
         assert len(envs) == 2
+        before = envs.state()
     with pytest.raises(RuntimeError, match="closed"):
-        envs.state()
+        envs.step(np.zeros(2, np.int64))
+    assert envs.state() == before

@@ -8,19 +8,14 @@ number of the game. The trajectories do not depend on the number of workers.
 import contextlib
 import hashlib
 import itertools
-import multiprocessing
-import signal
-import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, UInt8
 from numpy.typing import NDArray
 
-from tokenworlds.core.errors import UserError
 from tokenworlds.core.protocols import Env
 from tokenworlds.core.seeding import derive
 from tokenworlds.core.types import ActionSpace, EnvStep, FrameShape
@@ -34,13 +29,11 @@ from tokenworlds.envs.boundary import (
     reason,
 )
 from tokenworlds.envs.catalogue import EnvSpec
+from tokenworlds.envs.workers import ANSWER_SECONDS, Worker
 
+REPLAYED_PER_ANSWER = 1000
+"""A replay may take the time of one answer for each of this many actions."""
 __all__ = ["EnvironmentFailed", "Finished", "Observations", "VectorEnv", "VectorStep"]
-
-STOP = None
-DISCONNECTED = (EOFError, BrokenPipeError, ConnectionResetError)
-CLOSING_SECONDS = 5.0
-"""How long a worker may take to close its environments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +66,14 @@ class VectorStep(NamedTuple):
     over: Bool[np.ndarray, " N"]
 
 
+@dataclass(slots=True)
+class Running:
+    """A running game: its number in its environment, and its actions."""
+
+    game: int = 0
+    actions: list[Any] = field(default_factory=list)
+
+
 class VectorEnv:
     """Several copies of one environment."""
 
@@ -84,13 +85,27 @@ class VectorEnv:
         seed: int,
         evaluation: bool = False,
         workers: int = 0,
+        timeout: float = ANSWER_SECONDS,
     ) -> None:
-        """With 0 workers the environments run in this process, one after the other."""
+        """With 0 workers the environments run in this process, one after the other.
+
+        A worker that does not answer within `timeout` seconds is killed. An environment in this
+        process cannot be timed out: if it hangs, the process hangs.
+        """
         self._parts = np.array_split(np.arange(num_envs), max(1, min(workers, num_envs)))
-        kind = Worker if workers else SerialEnvs
-        self._workers = [kind(spec, part.tolist(), seed, evaluation) for part in self._parts]
+        self._workers: list[SerialEnvs | Worker] = []
         self._finished: list[Finished] = []
         self._restarted = np.zeros(num_envs, bool)
+        self._running = [Running() for _ in range(num_envs)]
+        for part in self._parts:
+            given = (spec, part.tolist(), seed, evaluation)
+            name = f"environment {spec.name}: the worker of copies {part[0]} to {part[-1]}"
+            with self._closing_on_failure():
+                self._workers.append(
+                    Worker(name, SerialEnvs, *given, timeout=timeout)
+                    if workers
+                    else SerialEnvs(*given)
+                )
         self.frame_shape, self.action_space = self._call(SerialEnvs.spaces)[0]
         self._now = _join_observations(self._call(SerialEnvs.observe))
 
@@ -116,7 +131,11 @@ class VectorEnv:
         return self._restarted
 
     def step(self, actions: NDArray[Any]) -> VectorStep:
-        """Execute one action in each environment; begin the next game where one is over."""
+        """Execute one action in each environment; begin the next game where one is over.
+
+        If an environment fails, all are closed, and `frames`, `first`, `finished` and `state`
+        remain those before the step.
+        """
         if len(actions) != len(self):
             raise ValueError(f"{len(actions)} actions for {len(self)} environments")
         results = self._call(SerialEnvs.step, [actions[part] for part in self._parts])
@@ -124,7 +143,13 @@ class VectorEnv:
         self._now = _join_observations(observations)
         self._finished += itertools.chain.from_iterable(finished)
         self._restarted = np.zeros(len(self), bool)
-        return VectorStep(*map(np.concatenate, zip(*steps, strict=True)))
+        step = VectorStep(*map(np.concatenate, zip(*steps, strict=True)))
+        for env, (action, over) in enumerate(zip(actions.tolist(), step.over, strict=True)):
+            if over:
+                self._running[env] = Running(self._running[env].game + 1)
+            else:
+                self._running[env].actions.append(action)
+        return step
 
     def finished(self) -> list[Finished]:
         """The games that finished since the last call."""
@@ -132,9 +157,21 @@ class VectorEnv:
         return games
 
     def state(self) -> dict[str, Any]:
-        """All that `restore` needs, as JSON; running games are stored as their actions."""
-        envs = itertools.chain.from_iterable(self._call(SerialEnvs.state))
-        return {"envs": list(envs), "finished": [asdict(game) for game in self._finished]}
+        """All that `restore` needs, as JSON; running games are stored as their actions.
+
+        It does not ask the environments, so it can still be read after one has failed.
+        """
+        shown = zip(self._running, self._now.frames, self._now.first, strict=True)
+        envs = [
+            {
+                "game": running.game,
+                "actions": list(running.actions),
+                "frame": frame_hash(frame),
+                "first": bool(first),
+            }
+            for running, frame, first in shown
+        ]
+        return {"envs": envs, "finished": [asdict(game) for game in self._finished]}
 
     def restore(self, state: Mapping[str, Any]) -> list[str]:
         """Replay the running games of a saved state; returns one warning for each that failed.
@@ -145,10 +182,17 @@ class VectorEnv:
         if len(saved) != len(self):
             raise ValueError(f"a state of {len(saved)} environments for {len(self)} environments")
         parts = [[saved[env] for env in part] for part in self._parts]
-        results = self._call(SerialEnvs.restore, parts)
+        most = max(sum(len(env["actions"]) for env in part) for part in parts)
+        results = self._call(SerialEnvs.restore, parts, patience=1 + most / REPLAYED_PER_ANSWER)
         warnings = list(itertools.chain.from_iterable(results))
         self._finished = [Finished(**game) for game in state["finished"]]
         self._restarted = np.array([warning is not None for warning in warnings])
+        self._running = [
+            Running(env["game"], list(env["actions"]))
+            if warning is None
+            else Running(env["game"] + 1)
+            for env, warning in zip(saved, warnings, strict=True)
+        ]
         self._now = _join_observations(self._call(SerialEnvs.observe))
         return [warning for warning in warnings if warning is not None]
 
@@ -163,14 +207,21 @@ class VectorEnv:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _call(self, method: Callable[..., Any], *arguments: Sequence[Any]) -> list[Any]:
+    def _call(
+        self, method: Callable[..., Any], *arguments: Sequence[Any], patience: float = 1.0
+    ) -> list[Any]:
         """The results of all workers, which run at the same time; one argument for each."""
         if not self._workers:
             raise RuntimeError("these environments are closed")
-        try:
+        with self._closing_on_failure():
             for index, worker in enumerate(self._workers):
                 worker.call(method, *(given[index] for given in arguments))
-            return [worker.result() for worker in self._workers]
+            return [worker.result(patience) for worker in self._workers]
+
+    @contextlib.contextmanager
+    def _closing_on_failure(self) -> Iterator[None]:
+        try:
+            yield
         except BaseException:
             # Some environments may have made a step that others have not, and results that were
             # not read would be taken for those of the next call.
@@ -204,15 +255,14 @@ class AutoResetEnv:
         except FAULTS as error:
             raise failure(self.name, f"failed at the start of game {game}", error) from error
         self._show(frame, True)
-        self._game, self._score = game, 0.0
-        self._actions: list[Any] = []
+        self._game, self._score, self._length = game, 0.0, 0
 
     def step(self, action: NDArray[Any]) -> tuple[EnvStep, Finished | None]:
         step = self._advance(action)
         if not step.over:
             return step, None
-        length, info = len(self._actions), plain_info(step.info)
-        finished = Finished(self.index, self._game, self._score, length, info)
+        info = plain_info(step.info)
+        finished = Finished(self.index, self._game, self._score, self._length, info)
         self._begin(self._game + 1)
         return step, finished
 
@@ -221,9 +271,9 @@ class AutoResetEnv:
             step = self.env.step(action)
             check_step(step, self.env.frame_shape)
         except FAULTS as error:
-            when = f"failed at step {len(self._actions) + 1} of game {self._game}"
+            when = f"failed at step {self._length + 1} of game {self._game}"
             raise failure(self.name, when, error) from error
-        self._actions.append(action.tolist())
+        self._length += 1
         self._score += float(step.reward)
         self._show(step.frame, bool(step.terminated or step.truncated))
         return step
@@ -231,15 +281,6 @@ class AutoResetEnv:
     def _show(self, frame: NDArray[np.uint8], first: bool) -> None:
         # A copy, because the environment may draw its next frame into the same array.
         self.frame, self.first = np.array(frame), first
-
-    def state(self) -> dict[str, Any]:
-        """The actions of the running game, and a hash of the frame they led to."""
-        return {
-            "game": self._game,
-            "actions": list(self._actions),
-            "frame": frame_hash(self.frame),
-            "first": self.first,
-        }
 
     def restore(self, saved: Mapping[str, Any]) -> str | None:
         """Replay the saved game; if that fails, begin the next one and return a warning."""
@@ -280,7 +321,7 @@ class SerialEnvs:
         """Call a method of this class at once; a `Worker` has the same interface."""
         self._result = method(self, *arguments)
 
-    def result(self) -> Any:
+    def result(self, patience: float) -> Any:
         return self._result
 
     def spaces(self) -> tuple[FrameShape, ActionSpace]:
@@ -302,84 +343,14 @@ class SerialEnvs:
         )
         return joined, self.observe(), [game for _, game in results if game is not None]
 
-    def state(self) -> list[dict[str, Any]]:
-        return [env.state() for env in self._envs]
-
     def restore(self, saved: Sequence[Mapping[str, Any]]) -> list[str | None]:
         return [env.restore(state) for env, state in zip(self._envs, saved, strict=True)]
 
     def close(self) -> None:
         for env in self._envs:
-            env.env.close()
-
-
-class WorkerError(RuntimeError):
-    """A worker process failed; the message holds its traceback or its exit code."""
-
-
-class Worker:
-    """Environments in a child process, which exits when this process does."""
-
-    def __init__(self, spec: EnvSpec, indices: Sequence[int], seed: int, evaluation: bool) -> None:
-        self._name = f"the worker of environments {indices[0]} to {indices[-1]}"
-        # Spawned: a fork would copy the locks of torch's threads in an unknown state.
-        context = multiprocessing.get_context("spawn")
-        self._pipe, far_end = context.Pipe()
-        arguments = (far_end, spec, tuple(indices), seed, evaluation)
-        self._process = context.Process(target=serve, args=arguments, daemon=True)
-        self._process.start()
-        # Only the worker holds its end, so that each side notices when the other exits.
-        far_end.close()
-
-    def call(self, method: Callable[..., Any], *arguments: Any) -> None:
-        """Start a call of a method of `SerialEnvs`."""
-        # The error of a worker that died may still be in the pipe, where `result` reads it.
-        with contextlib.suppress(*DISCONNECTED):
-            self._pipe.send((method, arguments))
-
-    def result(self) -> Any:
-        """Wait for the call; return its result or raise its error."""
-        try:
-            value, error = self._pipe.recv()
-        except DISCONNECTED as disconnected:
-            self._process.join(CLOSING_SECONDS)
-            code = self._process.exitcode
-            raise WorkerError(f"{self._name} died (exit code {code})") from disconnected
-        if isinstance(error, UserError):
-            raise error
-        if error is not None:
-            raise WorkerError(f"{self._name} failed:\n{error}")
-        return value
-
-    def close(self) -> None:
-        """Let the worker close its environments; kill it if that takes too long."""
-        with contextlib.suppress(*DISCONNECTED):
-            self._pipe.send(STOP)
-        self._pipe.close()
-        self._process.join(CLOSING_SECONDS)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
-
-
-def serve(
-    pipe: Connection, spec: EnvSpec, indices: Sequence[int], seed: int, evaluation: bool
-) -> None:
-    """Run the calls of a `Worker` until it stops or its process exits."""
-    # Ctrl-C reaches all processes of a terminal; only the parent handles it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        envs = SerialEnvs(spec, indices, seed, evaluation)
-        while (request := pipe.recv()) is not STOP:
-            method, arguments = request
-            pipe.send((method(envs, *arguments), None))
-        envs.close()
-    except DISCONNECTED:
-        return
-    except UserError as error:
-        pipe.send((None, error))
-    except Exception:
-        pipe.send((None, traceback.format_exc()))
+            # An environment that cannot close must not hide the error or the result before it.
+            with contextlib.suppress(*FAULTS):
+                env.env.close()
 
 
 def frame_hash(frame: NDArray[np.uint8]) -> str:
