@@ -16,7 +16,7 @@ from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.envs.vector import VectorEnv
 from tokenworlds.replay.store import ReplayStore
 from tokenworlds.runs.recipe import Collection
-from tokenworlds.training.trainer import Collector
+from tokenworlds.training.collector import Collector
 
 ENVS = 16
 STAY = 1

@@ -1,9 +1,10 @@
 """Collects steps and updates learners: environments, replay, agent, learners and generators.
 
-`TokenCache` and `LatentStore` keep tokens or latents of every replay step beside the step itself.
+`TokenCache` keeps the tokens of every replay step beside the step itself.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from numpy.typing import NDArray
-from torch import Generator, Tensor
+from torch import Tensor
 from torch.nn import functional
 
-from tokenworlds.agent import BEHAVIOUR, JOINT, Agent, AgentCarry
-from tokenworlds.core.errors import unknown
+from tokenworlds.agent import BEHAVIOUR, JOINT, Agent
+from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.core.precision import computing
 from tokenworlds.core.progress import Phase, Progress
 from tokenworlds.core.protocols import CachesTokens, Compilable, KeepsLatents
@@ -29,15 +30,14 @@ from tokenworlds.core.seeding import (
     seed_everything,
     torch_generator,
 )
-from tokenworlds.core.trees import named_tensors, restore_tensors, where_rows
 from tokenworlds.core.types import Segment
 from tokenworlds.envs.vector import Finished, VectorEnv
-from tokenworlds.evaluation.episodes import random_actions
 from tokenworlds.replay.sampling import Windows, gather
 from tokenworlds.replay.store import ReplayStore
 from tokenworlds.runs.checkpoint import Checkpoint
-from tokenworlds.runs.recipe import Collection, Recipe
+from tokenworlds.runs.recipe import Recipe
 from tokenworlds.runs.spec import RunSpec
+from tokenworlds.training.collector import Collector, LatentStore
 from tokenworlds.training.learner import Compiler, Learner, LossContext
 
 TOKENS, LATENTS, OPTIMISER = "tokens", "latents", "optimiser_"
@@ -49,6 +49,16 @@ def progress_of(checkpoint: Checkpoint) -> Progress:
     sets, state = checkpoint.tensors, checkpoint.state
     counts = [sets[name]["updates"] for name in sets if name.startswith(OPTIMISER)]
     return Progress(state["steps"], state["updates"], sum(int(count) for count in counts))
+
+
+@contextmanager
+def explaining_memory(num_envs: int) -> Iterator[None]:
+    try:
+        yield
+    except MemoryError as error:
+        raise UserError(
+            f"num_envs={num_envs} environments do not fit into memory: choose fewer"
+        ) from error
 
 
 class Trainer:
@@ -63,10 +73,12 @@ class Trainer:
         self.spec = spec
         self.progress = Progress()
         num_envs = spec.recipe.num_envs
-        self.envs = VectorEnv(spec.env, num_envs=num_envs, seed=spec.seed)
+        with explaining_memory(num_envs):
+            self.envs = VectorEnv(spec.env, num_envs=num_envs, seed=spec.seed)
         shapes = {"frame_shape": self.envs.frame_shape, "action_space": self.envs.action_space}
         self.agent = Agent.build(spec.recipe, **shapes, precision=spec.precision).to(spec.device)
-        self.replay = ReplayStore(folder / "replay", num_envs=num_envs, **shapes)
+        with explaining_memory(num_envs):
+            self.replay = ReplayStore(folder / "replay", num_envs=num_envs, **shapes)
         self.generators = {
             name: torch_generator(spec.seed, name, device=spec.device) for name in ("act", "dream")
         }
@@ -108,11 +120,17 @@ class Trainer:
         }
 
     def collect(self, phase: Phase) -> list[Finished]:
-        """Take the real steps of a phase; returns the games that ended."""
-        finished = self.collector.collect(phase.collect, phase.random)
-        steps = self.progress.steps + phase.collect * len(self.envs)
-        self.progress = replace(self.progress, steps=steps)
-        return finished
+        """Take the real steps of a phase; returns the games that ended.
+
+        If an environment fails, the steps before the failure count, and a checkpoint can be taken:
+        schedules continue a phase that was cut short.
+        """
+        before = len(self.replay)
+        try:
+            return self.collector.collect(phase.collect, phase.random)
+        finally:
+            steps = self.progress.steps + len(self.replay) - before
+            self.progress = replace(self.progress, steps=steps)
 
     def update(self, name: str) -> dict[str, Tensor]:
         learner, learning = self.learners[name], self.spec.recipe.learning[name]
@@ -200,76 +218,6 @@ class Trainer:
         self.envs.close()
 
 
-class Collector:
-    """Steps all environments with the agent, or at random."""
-
-    def __init__(
-        self,
-        envs: VectorEnv,
-        replay: ReplayStore,
-        agent: Agent,
-        generator: Generator,
-        collection: Collection,
-        latents: "LatentStore | None" = None,
-    ) -> None:
-        self.envs = envs
-        self.replay = replay
-        self.agent = agent
-        self.generator = generator
-        self.collection = collection
-        self.latents = latents
-        self.carry = agent.initial(len(envs))
-
-    def collect(self, steps: int, random: bool) -> list[Finished]:
-        """Take this many steps in every environment; returns the games that ended."""
-        for _ in range(steps):
-            frame, first = self.envs.frames, self.envs.first
-            action = self._choose_action(random).cpu().numpy()
-            step = self.envs.step(action)
-            self.replay.append(frame, first, action, step.reward, step.terminated, step.truncated)
-        return self.envs.finished()
-
-    def _choose_action(self, random: bool) -> Tensor:
-        if random and self.latents is None:
-            return self._random_action()
-        frame, first = torch.from_numpy(self.envs.frames), torch.from_numpy(self.envs.first)
-        temperature = self.collection.temperature
-        action, carry = self.agent.act(frame, first, self.carry, self.generator, temperature)
-        if self.latents is not None:
-            self.latents.append(self.latents.world.latents(carry.world))
-        action = self._random_action() if random else self._mix_random(action)
-        # The history must hold the action that is executed.
-        self.carry = replace(carry, action=action)
-        return action
-
-    def _mix_random(self, action: Tensor) -> Tensor:
-        share, generator = self.collection.random_share, self.generator
-        if share == 0.0:
-            return action
-        replaced = torch.rand(len(action), generator=generator, device=generator.device) < share
-        return where_rows(replaced, self._random_action(), action)
-
-    def _random_action(self) -> Tensor:
-        return random_actions(self.agent.action_space, len(self.envs), self.generator)
-
-    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Tensors and JSON that `restore` needs."""
-        return dict(named_tensors(self.carry)), {"envs": self.envs.state()}
-
-    def restore(self, tensors: Mapping[str, Tensor], rest: Mapping[str, Any]) -> list[str]:
-        """Restore a state; returns notes about environments that could not be restored."""
-        self.carry = self.agent.initial(len(self.envs))
-        if any(name.startswith("world.") for name in tensors):
-            self.carry = restore_tensors(self._example_carry(), tensors)
-        return self.envs.restore(rest["envs"])
-
-    def _example_carry(self) -> AgentCarry:
-        """A carry with the right structure and any values."""
-        frame, first = torch.from_numpy(self.envs.frames), torch.from_numpy(self.envs.first)
-        _, carry = self.agent.act(frame, first, self.carry, torch.Generator(self.agent.device))
-        return carry
-
-
 class TokenCache:
     """Tokens by environment and time, valid until the tokenizer learns. Part of a checkpoint.
 
@@ -339,40 +287,3 @@ class TokenCache:
     def restore(self, state: Mapping[str, Tensor]) -> None:
         self._tokens = state["tokens"].to(self.device, copy=True)
         self._known = (state["tokens"] >= 0).any(-1).cpu().numpy()
-
-
-class LatentStore:
-    """The world's state at each replay step: the one it acted on, then that of later updates."""
-
-    def __init__(self, world: KeepsLatents, num_envs: int) -> None:
-        self.world = world
-        self._latents = np.zeros((num_envs, 0, world.latent_size), np.float32)
-        self._length = 0
-
-    def append(self, latents: Float[Tensor, "N D"]) -> None:
-        """Add the states of one step of every environment."""
-        if self._length == self._latents.shape[1]:
-            room = max(1024, self._length)
-            self._latents = np.pad(self._latents, ((0, 0), (0, room), (0, 0)))
-        self._latents[:, self._length] = latents.cpu().numpy()
-        self._length += 1
-
-    def complete(self, segment: Segment, starts: Int[np.ndarray, "B 2"]) -> Segment:
-        """The segment with the state of its first step."""
-        found = torch.from_numpy(self._latents[starts[:, 0], starts[:, 1]])
-        return replace(segment, latent=found.to(segment.first.device))
-
-    def write(self, latents: Float[Tensor, "B t D"], starts: Int[np.ndarray, "B 2"]) -> None:
-        """Replace the states after the first step of each segment.
-
-        Where segments overlap, the last row counts, so that a run can be repeated exactly.
-        """
-        time = starts[:, 1:] + 1 + np.arange(latents.shape[1])
-        self._latents[starts[:, :1], time] = latents.detach().cpu().numpy()
-
-    def state(self) -> dict[str, Tensor]:
-        return {"latents": torch.from_numpy(self._latents[:, : self._length].copy())}
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        self._latents = state["latents"].numpy().copy()
-        self._length = self._latents.shape[1]
