@@ -24,7 +24,7 @@ from tokenworlds.commands.resume import Resume
 from tokenworlds.commands.show import Show
 from tokenworlds.commands.train import Train
 from tokenworlds.core.errors import UserError, unknown
-from tokenworlds.core.process import prepare_process
+from tokenworlds.core.process import prepare_process, prepare_streams
 
 COMMANDS: dict[str, Callable[..., Any]] = {
     "train": Train,
@@ -43,6 +43,7 @@ USER_ERROR, FAILED, INTERRUPTED, BROKEN_PIPE = 2, 1, 130, 141
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
+    prepare_streams()
     args = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with explaining_disk_errors():

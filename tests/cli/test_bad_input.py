@@ -30,6 +30,11 @@ ERRORS = [
     (["train", "--set", "world.sequence=mamba3"], "'mamba3'", "did you mean 'mamba2'?"),
     (["train", "--set", "num_envs"], "'num_envs' is no assignment", "write a.b.c=value"),
     (["train", "--set", "num_envs=0"], "num_envs takes a whole number of 1 or more, not 0", ""),
+    (
+        ["train", "--set", "learning.world.optimiser.rate=-1"],
+        "rate=-1.0 is not allowed: it takes 0 or more",
+        "",
+    ),
     (["train", "--steps", "0"], "--steps: takes a whole number of 1 or more, not '0'", ""),
     (["train", "--steps", "-5"], "--steps: takes a whole number of 1 or more, not '-5'", ""),
     (["train", "--steps", "many"], "--steps: takes a whole number of 1 or more, not 'many'", ""),

@@ -1,12 +1,20 @@
 """Set-up of the process before the first tensor."""
 
+import io
 import os
 import platform
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tokenworlds.core.process import avoid_broken_tiles, keep_memory, tiles_are_misreported
+from tokenworlds.core.process import (
+    avoid_broken_tiles,
+    keep_memory,
+    prepare_streams,
+    tiles_are_misreported,
+)
 
 TILES = "flags : avx512f amx_bf16 amx_tile amx_int8\ncpuid level\t: {}\n"
 
@@ -45,3 +53,25 @@ def test_a_system_without_cpuinfo(tmp_path: Path) -> None:
 
 def test_freed_memory_is_kept_with_glibc() -> None:
     assert keep_memory() == (platform.libc_ver()[0] == "glibc")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "expected"),
+    [("ascii", "1.00 +/- 0.50 Delta ?"), ("latin-1", "1.00 ± 0.50 Delta ?"), ("utf-8", None)],
+)
+def test_characters_that_a_stream_lacks_are_spelled(
+    encoding: str, expected: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream, text = io.BytesIO(), "1.00 ± 0.50 Δ 字"
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(stream, encoding=encoding))
+    prepare_streams()
+    print(text, end="", flush=True)
+    assert stream.getvalue().decode(encoding) == (expected or text)
+
+
+def test_commands_print_to_ascii_terminals() -> None:
+    words = [sys.executable, "-m", "tokenworlds", "agents"]
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(words, capture_output=True, env=ascii_only)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"Delta-IRIS" in done.stdout

@@ -1,5 +1,8 @@
 """Optimisers against their published update rules, clipping, warm-up and restored states."""
 
+import math
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -239,3 +242,28 @@ def test_a_restored_state_has_the_memory_layout_of_its_parameter() -> None:
         optimiser.step(module(x).square().mean())
         ends.append(module.weight.detach().clone())
     assert torch.equal(*ends)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rate": -1e-4}, "rate=-0.0001 is not allowed: it takes 0 or more"),
+        ({"rate": math.nan}, "rate=nan is not allowed"),
+        ({"rate": math.inf}, "rate=inf is not allowed"),
+        ({"rates": {"actor": -1.0}}, r"rates\.actor=-1\.0 is not allowed"),
+        ({"early_rate": -1.0}, "early_rate=-1.0 is not allowed"),
+        ({"epsilon": -1e-8}, "epsilon=-1e-08 is not allowed"),
+        ({"epsilons": {"actor": math.nan}}, r"epsilons\.actor=nan is not allowed"),
+        ({"decay": -0.1}, "decay=-0.1 is not allowed"),
+        ({"warm_up": -1}, "warm_up=-1 is not allowed"),
+        ({"early_updates": -1}, "early_updates=-1 is not allowed"),
+        ({"clip": 0.0}, "clip=0.0 is not allowed: it takes null or above 0"),
+        ({"clip": math.nan}, "clip=nan is not allowed"),
+        ({"agc": -0.3}, "agc=-0.3 is not allowed"),
+        ({"betas": (0.9, 1.0)}, r"betas=\(0\.9, 1\.0\) is not allowed: each takes 0 to below 1"),
+        ({"betas": (-0.1, 0.9)}, "betas=.* is not allowed"),
+    ],
+)
+def test_settings_out_of_range_are_rejected(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Optimiser.Config(**settings)

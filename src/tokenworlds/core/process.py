@@ -1,6 +1,8 @@
-"""Process settings: memory allocation, and processors that misreport their tile registers."""
+"""Process settings: output streams, memory, and processors that misreport their tile registers."""
 
+import codecs
 import ctypes
+import io
 import os
 import re
 import sys
@@ -10,6 +12,12 @@ CPUINFO = Path("/proc/cpuinfo")
 TILE_PALETTES = 0x1D
 ISA_LIMIT = "ONEDNN_MAX_CPU_ISA"
 WITHOUT_TILES = "AVX512_CORE_FP16"
+PLAIN = {
+    **{"±": "+/-", "Δ": "Delta", "─": "-", "│": "|"},
+    **dict.fromkeys("╭╮╰╯", "+"),
+    **dict(zip("▁▂▃▄▅▆▇█", "12345678", strict=True)),
+}
+"""Spellings for terminals that cannot show a character."""
 M_TRIM_THRESHOLD = -1
 M_MMAP_MAX = -4
 
@@ -18,6 +26,30 @@ def prepare_process() -> None:
     """Call before the first tensor is computed."""
     avoid_broken_tiles()
     keep_memory()
+
+
+def prepare_streams() -> None:
+    """Spell characters that standard output or error cannot encode, instead of failing."""
+    codecs.register_error("plain", spell_plainly)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not can_encode(stream.encoding):
+            stream.reconfigure(errors="plain")
+
+
+def can_encode(encoding: str) -> bool:
+    try:
+        "".join(PLAIN).encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def spell_plainly(error: UnicodeError) -> tuple[str, int]:
+    """An error handler of `codecs`."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    missing = error.object[error.start : error.end]
+    return "".join(PLAIN.get(character, "?") for character in missing), error.end
 
 
 def avoid_broken_tiles(cpuinfo: Path = CPUINFO) -> None:

@@ -103,6 +103,21 @@ class Optimiser(Component):
         agc: float | None = None
         rate_in_momentum: bool = True
 
+        def __post_init__(self) -> None:
+            early = {} if self.early_rate is None else {"early_rate": self.early_rate}
+            rates = {f"rates.{name}": rate for name, rate in self.rates.items()}
+            epsilons = {f"epsilons.{name}": value for name, value in self.epsilons.items()}
+            numbers = {"rate": self.rate, **early, **rates, "epsilon": self.epsilon, **epsilons}
+            counts = {"early_updates": self.early_updates, "warm_up": self.warm_up}
+            for name, value in {**numbers, "decay": self.decay, **counts}.items():
+                if not 0.0 <= value < math.inf:
+                    raise ValueError(f"{name}={value} is not allowed: it takes 0 or more")
+            for name, limit in (("clip", self.clip), ("agc", self.agc)):
+                if limit is not None and not limit > 0.0:
+                    raise ValueError(f"{name}={limit} is not allowed: it takes null or above 0")
+            if not all(0.0 <= beta < 1.0 for beta in self.betas):
+                raise ValueError(f"betas={self.betas} is not allowed: each takes 0 to below 1")
+
     def __init__(self, config: Config, *, module: nn.Module) -> None:
         self.config = config
         self.named = {name: p for name, p in module.named_parameters() if p.requires_grad}

@@ -1,0 +1,67 @@
+"""A run whose environment fails ends with one sentence about the environment."""
+
+from pathlib import Path
+
+import pytest
+from tiny_runs import sentence, train
+
+from tokenworlds.cli import main
+
+MAZE = """
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+
+class Maze(gymnasium.Env):
+    metadata = {{"render_modes": ["rgb_array"]}}
+    observation_space = spaces.Discrete(1)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, render_mode=None):
+        self.render_mode, self.steps = render_mode, 0
+
+    def reset(self, *, seed=None, options=None):
+        return 0, {{}}
+
+    def step(self, action):
+        self.steps += 1
+        if self.steps == 9:
+            {fault}
+        return 0, 0.0, False, False, {{}}
+
+    def render(self):
+        return np.zeros((16, 16, 3), np.uint8)
+
+
+gymnasium.register("{name}-v0", Maze, max_episode_steps=5)
+"""
+
+
+@pytest.mark.usefixtures("_no_report")
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("raise OSError(28, 'No space left on device')", "OSError: [Errno 28] No space left"),
+        ("raise SystemExit(0)", "SystemExit: it called sys.exit(0) (maze_"),
+        ("return 0, float('nan'), False, False, {}", "the reward is nan, not a finite float32"),
+    ],
+    ids=["disk", "exit", "nan"],
+)
+def test_a_failure_is_one_sentence_about_the_environment(
+    fault: str,
+    reason: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
+) -> None:
+    module = f"maze_{request.node.callspec.id}"
+    (tmp_path / f"{module}.py").write_text(MAZE.format(name=module, fault=fault))
+    monkeypatch.syspath_prepend(tmp_path)
+    words, name = train(tmp_path / "run"), f"gym:{module}:{module}-v0"
+    assert main([*words[:1], "--env", name, *words[1:]]) == 2
+    text = sentence(capsys.readouterr().err)
+    # The time limit of the id ends a game after five steps.
+    assert text.startswith(f"environment {name} failed at step 4 of game 1: {reason}")
+    assert "nan" in reason or f"({module}.py, line " in text
