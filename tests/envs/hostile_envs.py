@@ -154,3 +154,4 @@ HOSTILE: dict[str, type[Polite]] = {
 }
 for name, kind in HOSTILE.items():
     gymnasium.register(f"{name}-v0", kind)
+gymnasium.register("Timed-v0", HOSTILE["FourValues"], max_episode_steps=9)

@@ -14,6 +14,7 @@ from tokenworlds.core.protocols import Env
 from tokenworlds.core.types import ActionSpace, EnvStep, FrameShape
 from tokenworlds.envs import EnvSpec, VectorEnv
 from tokenworlds.envs.frames import Grey
+from tokenworlds.envs.toys import Catch
 from tokenworlds.envs.vector import EnvironmentFailed
 
 SHAPE = FrameShape(8, 8)
@@ -35,6 +36,7 @@ SENTENCES = {
     "ListInfo": r"info is \[1\], not a mapping",
     "ThreeValues": "step returned a tuple of 3, not .*",
     "FourValues": "step returned a tuple of 4, not .*",
+    "Timed": r"step must return \(observation, .*, info\): not enough values to unpack .*",
     "SixValues": "step returned a tuple of 6, not .*",
     "UnitFrame": r"it renders float64 .* with values 0\.5 to 0\.5, not an RGB array of uint8 .*",
     "FloatFrame": "it renders float32 .* with values 200 to 200, not .*",
@@ -273,3 +275,15 @@ def test_a_failed_step_leaves_the_state_before_it() -> None:
 def test_an_environment_that_cannot_close_is_left_behind() -> None:
     with VectorEnv(spec_of("Closing"), num_envs=2, seed=0) as envs:
         envs.step(np.zeros(2, np.int64))
+
+
+def test_a_replay_that_fails_can_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    envs = VectorEnv(EnvSpec("catch", size=8), num_envs=1, seed=0)
+    envs.step(np.zeros(1, np.int64))
+    other = VectorEnv(EnvSpec("catch", size=8), num_envs=1, seed=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(Catch, "advance", lambda self, action: 1 // 0)
+        with pytest.raises(EnvironmentFailed, match="ZeroDivisionError"):
+            other.restore(envs.state())
+    again = VectorEnv(EnvSpec("catch", size=8), num_envs=1, seed=0)
+    assert again.restore(envs.state()) == []

@@ -17,6 +17,8 @@ from tokenworlds.envs.boundary import InvalidValue, check_flag, check_reward, de
 from tokenworlds.envs.frames import resize_area
 from tokenworlds.envs.game import Family, Game
 
+STEP_VALUES = "(observation, reward, terminated, truncated, info)"
+
 
 class Gym(Game):
     """One Gymnasium id; a step that is terminated and truncated counts as terminated.
@@ -39,9 +41,15 @@ class Gym(Game):
         return self._render()
 
     def advance(self, action: NDArray[Any]) -> EnvStep:
-        reward, terminated, truncated = read_step(
-            self._environment.step(to_native(self._space, action))
-        )
+        native = to_native(self._space, action)
+        try:
+            result = self._environment.step(native)
+        except ValueError as error:
+            # A wrapper of Gymnasium could not unpack the four values of old Gym.
+            if "values to unpack (expected 5" not in str(error):
+                raise
+            raise InvalidValue(f"step must return {STEP_VALUES}: {error}") from error
+        reward, terminated, truncated = read_step(result)
         truncated = truncated and not terminated
         return EnvStep(self._render(), reward, terminated, truncated, over=terminated or truncated)
 
@@ -98,9 +106,7 @@ def read_step(result: Any) -> tuple[float, bool, bool]:
     """The reward and the flags of a step, from what Gymnasium's `step` returns."""
     if not isinstance(result, tuple) or len(result) != 5:
         what = f"a tuple of {len(result)}" if isinstance(result, tuple) else type(result).__name__
-        raise InvalidValue(
-            f"step returned {what}, not (observation, reward, terminated, truncated, info)"
-        )
+        raise InvalidValue(f"step returned {what}, not {STEP_VALUES}")
     _, reward, terminated, truncated, info = result
     if not isinstance(info, Mapping):
         raise InvalidValue(f"info is {reprlib.repr(info)}, not a mapping")

@@ -99,7 +99,8 @@ class VectorEnv:
         self._running = [Running() for _ in range(num_envs)]
         for part in self._parts:
             given = (spec, part.tolist(), seed, evaluation)
-            name = f"environment {spec.name}: the worker of copies {part[0]} to {part[-1]}"
+            copies = f"copies {part[0]} to {part[-1]}" if len(part) > 1 else f"copy {part[0]}"
+            name = f"environment {spec.name}: the worker of {copies}"
             with self._closing_on_failure():
                 self._workers.append(
                     Worker(name, SerialEnvs, *given, timeout=timeout)
@@ -301,7 +302,10 @@ class AutoResetEnv:
             try:
                 step = self._advance(np.asarray(action, dtype))
             except EnvironmentFailed as error:
-                return f"step {count}: {reason(error.__cause__ or error)}"
+                # Other errors may pass: after them the game can still be replayed exactly.
+                if not isinstance(error.__cause__, ValueError):
+                    raise
+                return f"step {count}: {reason(error.__cause__)}"
             if step.over:
                 return f"it was over after {count} of {len(saved['actions'])} steps"
         same = frame_hash(self.frame) == saved["frame"] and self.first == saved["first"]
