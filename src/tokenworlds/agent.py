@@ -1,22 +1,25 @@
 """An agent: a world and a behaviour that act and imagine together."""
 
 import json
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
 from jaxtyping import Bool, UInt8
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save
 from torch import Generator, Tensor, nn
 
 from tokenworlds.behaviours.imagination import ImaginedStep, imagine
+from tokenworlds.core import files
 from tokenworlds.core.description import from_json, to_json
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.files import DamagedFile
 from tokenworlds.core.precision import Precision, computing, insist_on_precision
 from tokenworlds.core.protocols import Behaviour, GivesStates, LearnsFromStates, World
 from tokenworlds.core.trees import where_rows
@@ -29,7 +32,9 @@ from tokenworlds.core.types import (
     Trainable,
     View,
 )
-from tokenworlds.runs.folder import RunFolder
+from tokenworlds.runs.checkpoint import Checkpoint, physical_memory, read_tensors
+from tokenworlds.runs.folder import LONGEST_RUN, RunFolder
+from tokenworlds.runs.own_code import Trust, own_files
 from tokenworlds.runs.recipe import Recipe
 from tokenworlds.runs.spec import RunSpec
 
@@ -92,10 +97,14 @@ class Agent(nn.Module):
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
         weights = {name: each.cpu().contiguous() for name, each in self.state_dict().items()}
-        save_file(weights, path / WEIGHTS)
+        content = save(weights)
+        files.replace_file(path / WEIGHTS, content)
         names = ("recipe", "frame_shape", "action_space")
         document = {name: to_json(getattr(self, name)) for name in names}
-        (path / CONFIG).write_text(json.dumps({"format": FORMAT, **document}, indent=2) + "\n")
+        own = {"own_files": own_files(self.recipe), "weights": files.sha256(content)}
+        document = {"format": FORMAT, **document, **own}
+        signed = {**document, files.CHECKSUM: files.checksum(document)}
+        files.replace_file(path / CONFIG, (json.dumps(signed, indent=2) + "\n").encode())
         return path
 
     @staticmethod
@@ -103,40 +112,69 @@ class Agent(nn.Module):
         folder: str | Path,
         modules: Mapping[str, ModuleType] | None = None,
         device: str | None = None,
+        *,
+        trust: bool = False,
+        strict: bool = False,
     ) -> "Agent":
         """The agent that `save` wrote, or that of a run's newest checkpoint.
 
-        `modules` holds your own code by module name, if the recipe uses any. Without `device`,
-        the agent of a run goes to the device it was trained on; on another device it computes in
+        `modules` holds your own code by module name, if the recipe uses any; with `trust`, the
+        files that the folder names are executed instead. If the newest checkpoint is damaged, an
+        older one is loaded with a warning; with `strict` that is an error. Without `device`, the
+        agent of a run goes to the device it was trained on; on another device it computes in
         float32.
         """
-        if (Path(folder) / CONFIG).is_file():
-            return Agent._load_saved(Path(folder), modules or {}).to(device or "cpu")
-        run = RunFolder.open(Path(folder))
-        spec = run.spec(lambda _: modules or {})
+        trusted = Trust(modules or {}, everything=trust)
+        try:
+            if (Path(folder) / CONFIG).is_file():
+                return Agent._load_saved(Path(folder), trusted).to(device or "cpu")
+            return Agent._load_run(RunFolder.open(Path(folder)), trusted, device, strict)
+        except OSError as error:
+            raise UserError(f"cannot use {error.filename or folder}: {error.strerror}") from error
+
+    @staticmethod
+    def _load_run(run: RunFolder, trust: Trust, device: str | None, strict: bool) -> "Agent":
+        spec = run.spec(trust)
         if device is not None:
             spec = replace(spec, device=device, precision="float32")
-        return Agent.restore(spec, run.insist_on_newest()[0].tensors["weights"])
+        newest = run.newest()
+        for text in newest.skipped:
+            if strict:
+                raise UserError(f"{text}; without strict=True an older one is loaded")
+            warnings.warn(text, stacklevel=3)
+        return Agent.restore(spec, newest.checkpoint)
 
     @staticmethod
-    def _load_saved(folder: Path, modules: Mapping[str, ModuleType]) -> "Agent":
-        document = json.loads((folder / CONFIG).read_text())
+    def _load_saved(folder: Path, trust: Trust) -> "Agent":
+        try:
+            document = files.read_signed_json(folder, CONFIG, LONGEST_RUN)
+            content = files.read_bytes(folder, WEIGHTS, physical_memory())
+            if files.sha256(content) != document.pop("weights", None):
+                raise DamagedFile(folder / WEIGHTS, "it is not as it was written")
+            weights = read_tensors(content, folder / WEIGHTS)
+        except DamagedFile as error:
+            raise UserError(str(error)) from None
         if document.pop("format", None) != FORMAT:
             raise UserError(f"{folder / CONFIG} has another format than {FORMAT}: save it again")
-        agent = Agent.build(**from_json(document, modules))
-        agent.load_state_dict(load_file(folder / WEIGHTS))
-        return agent
+        hints = document.pop("own_files", {})
+        hints = hints if isinstance(hints, dict) else {}
+        described = from_json(document, trust.modules_for(folder, document, hints))
+        return with_weights(described, weights, folder)
 
     @staticmethod
-    def restore(spec: RunSpec, weights: Mapping[str, Tensor]) -> "Agent":
-        """The agent of a run specification with these weights."""
+    def restore(spec: RunSpec, checkpoint: Checkpoint) -> "Agent":
+        """The agent of a run's checkpoint. No environment is created."""
         insist_on_precision(spec.precision, spec.device)
         torch.set_num_threads(spec.threads)
-        env = spec.env.make(evaluation=True)
-        agent = Agent.build(spec.recipe, env.frame_shape, env.action_space, spec.precision)
-        env.close()
-        agent.load_state_dict(dict(weights))
-        return agent.to(spec.device)
+        state = checkpoint.state
+        described = {
+            "recipe": spec.recipe,
+            "frame_shape": from_json(state.get("frame_shape")),
+            "action_space": from_json(state.get("action_space")),
+            "precision": spec.precision,
+        }
+        weights = checkpoint.tensors.get("weights", {})
+        return with_weights(described, weights, checkpoint.place, spec.device)
 
     @property
     def device(self) -> torch.device:
@@ -202,6 +240,33 @@ class Agent(nn.Module):
         return imagine(
             self.world, start, read=lambda view: view, act=act, steps=steps, generator=generator
         )
+
+
+def with_weights(
+    described: Any, weights: Mapping[str, Tensor], place: Path, device: str = "cpu"
+) -> Agent:
+    """The agent of a description, whose weights must have the shapes that it asks for."""
+    try:
+        check_shapes(described, weights)
+        agent = Agent.build(**described)
+        agent.load_state_dict(dict(weights))
+        return agent.to(device)
+    except (TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError) as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        raise UserError(f"{place} does not fit its recipe: {reason}") from error
+
+
+def check_shapes(described: Any, weights: Mapping[str, Tensor]) -> None:
+    """Raise `ValueError` for other shapes, before the memory for an agent is taken."""
+    try:
+        with torch.device("meta"):
+            expected = Agent.build(**described).state_dict()
+    except NotImplementedError:  # A user's own part reads values of its tensors.
+        return
+    if {name: each.shape for name, each in expected.items()} != {
+        name: each.shape for name, each in weights.items()
+    }:
+        raise ValueError("its weights have other shapes")
 
 
 def joint_losses(

@@ -146,7 +146,7 @@ OLD_MACHINE = {"packages": {"tokenworlds": "0.0.9", "torch": "2.6.0"}, "commit":
     [
         ({"machine": OLD_MACHINE}, "has format 1, written by tokenworlds 0.0.9 (commit 46e5b83"),
         ({}, "has format 1, written by another version"),
-        ({"format": 3, "machine": {"packages": {"tokenworlds": "9.9"}}}, "by tokenworlds 9.9;"),
+        ({"format": 4, "machine": {"packages": {"tokenworlds": "9.9"}}}, "by tokenworlds 9.9;"),
     ],
 )
 @pytest.mark.parametrize("command", ["resume", "evaluate", "dream"])
@@ -163,7 +163,7 @@ def test_a_run_of_another_format_gets_one_sentence(
     assert main([command, str(tmp_path)]) == 2
     text = sentence(capsys.readouterr().err)
     assert expected in text
-    assert "reads format 2 only: train the agent again, or use the version that wrote it" in text
+    assert "reads format 3 only: train the agent again, or use the version that wrote it" in text
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -1,6 +1,7 @@
 """The commands on valid input."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -53,7 +54,7 @@ def assert_resuming_a_finished_run_only_prints(
 
 
 def test_metrics_count_in_every_unit(finished: Path) -> None:
-    events = read_metrics(finished)
+    events = read_metrics(finished)[0]
     last = events[-1]
     updates = (STEPS - 16) // 4
     assert last["agent_steps"] == STEPS
@@ -97,9 +98,12 @@ def test_evaluating_again_gives_the_same_numbers(
     assert json.loads(capsys.readouterr().out) == json.loads(before)
     assert main(["evaluate", str(finished), "--episodes", "20", "--seed", "5"]) == 0
     assert "over 20 episodes of toy:catch, protocol toy" in capsys.readouterr().out
-    document = json.loads((finished / "evaluation.json").read_text())
+    assert (finished / "evaluation.json").read_text() == before
+    (written,) = (finished / "evaluations").iterdir()
+    document = json.loads(written.read_text())
     assert (document["seed"], len(document["returns"])) == (5, 20)
-    (finished / "evaluation.json").write_text(before)
+    assert written.name == "step-64-toy-s5-20-episodes.json"
+    shutil.rmtree(finished / "evaluations")
 
 
 @pytest.mark.usefixtures("_no_report")

@@ -10,8 +10,9 @@ import torch
 from tiny_runs import final_weights, sentence, train
 
 from tokenworlds.cli import main
-from tokenworlds.commands.choices import choose_precision, open_run
+from tokenworlds.commands.choices import choose_precision
 from tokenworlds.core import precision
+from tokenworlds.runs.folder import RunFolder
 
 
 def described(run: Path) -> dict[str, Any]:
@@ -46,7 +47,7 @@ def test_a_run_that_cannot_be_compiled_warns_once_and_ends_with_the_same_bits(
 
 
 def test_precision_and_compilation_default_to_float32_and_off(finished: Path) -> None:
-    _, spec = open_run(str(copy_as(finished, Path("old"), precision=None, compiled=None)))
+    spec = RunFolder.open(copy_as(finished, Path("old"), precision=None, compiled=None)).spec()
     assert (spec.precision, spec.compiled) == ("float32", False)
 
 

@@ -15,7 +15,7 @@ from tokenworlds.cli import main
 
 HOLDING = """
 import fcntl, sys
-lock = open("run/.lock")
+lock = open("run/run.json")
 fcntl.flock(lock, fcntl.LOCK_EX)
 print("held", flush=True)
 sys.stdin.read()
@@ -72,7 +72,6 @@ def test_a_disk_that_is_full_at_the_start(
     assert main(train(run)) == 2
     assert "no space left on device" in sentence(capsys.readouterr().err)
     ballast.unlink()
-    shutil.rmtree(run, ignore_errors=True)
     assert main(train(run)) == 0
     assert final_weights(run) == final_weights(finished)
 
@@ -145,32 +144,67 @@ def test_a_truncated_checkpoint_is_skipped(
     cut_short(newest_checkpoint(run))
     capsys.readouterr()
     assert main(["evaluate", str(run), "--episodes", "1"]) == 0
-    assert "checkpoint step-000000040 is damaged and skipped" in capsys.readouterr().err
+    assert "checkpoint step-000000040 is skipped: " in capsys.readouterr().err
     assert main(["resume", str(run)]) == 0
-    assert "checkpoint step-000000040 is damaged and skipped" in capsys.readouterr().out
+    assert "checkpoint step-000000040 is skipped: " in capsys.readouterr().out
     assert final_weights(run) == final_weights(finished)
 
 
 def test_a_run_without_a_usable_checkpoint_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     run = Path("run")
     stop_run(run, 24)
-    for checkpoint in (run / "checkpoints").iterdir():
+    for checkpoint in (run / "checkpoints").glob("step-*"):
         cut_short(checkpoint)
     for words in (["evaluate", str(run)], ["resume", str(run)], ["resume", str(run)]):
         capsys.readouterr()
         assert main(words) == 2
         text = sentence(capsys.readouterr().err)
-        assert text == "run has no usable checkpoint: all are damaged"
+        assert text.startswith(
+            "run has no usable checkpoint: all are damaged (checkpoint step-0000"
+        )
 
 
-def test_a_run_killed_before_its_first_checkpoint_starts_over(finished: Path) -> None:
+def test_a_run_that_lost_its_checkpoints_is_not_started_over(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     run = Path("run")
-    stop_run(run, 8)
+    stop_run(run, 24)
     shutil.rmtree(run / "checkpoints")
-    assert main(["evaluate", str(run)]) == 2
-    assert main(["resume", str(run)]) == 0
+    before = contents(run)
+    for words in (["evaluate", str(run)], ["resume", str(run)]):
+        capsys.readouterr()
+        assert main(words) == 2
+        text = sentence(capsys.readouterr().err)
+        assert text == "run has no usable checkpoint: its checkpoints are missing"
+    assert contents(run) == before
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_run_killed_before_its_first_checkpoint_is_trained_again(
+    finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Path("run")
+    (run / "checkpoints" / ".partial-step-000000000").mkdir(parents=True)
+    (run / ".starting").write_bytes(b'{"format"')
+    assert main(["resume", str(run)]) == 2
+    assert "was stopped before it began: train it again" in sentence(capsys.readouterr().err)
+    assert main(train(run)) == 0
     assert final_weights(run) == final_weights(finished)
-    assert (run / "metrics.jsonl").read_bytes() == (finished / "metrics.jsonl").read_bytes()
+
+
+def test_a_folder_with_other_files_is_not_taken_for_a_killed_start(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run = Path("run")
+    run.mkdir()
+    (run / ".starting").touch()
+    (run / "thesis.txt").write_text("mine")
+    assert main(train(run)) == 2
+    assert "run is not empty" in sentence(capsys.readouterr().err)
+    assert (run / "thesis.txt").read_text() == "mine"
 
 
 def test_a_loss_that_is_not_finite_keeps_the_last_checkpoint(

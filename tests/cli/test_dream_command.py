@@ -96,5 +96,5 @@ def test_a_run_without_replay_or_checkpoint_is_an_error(
     assert text.endswith("the file is missing")
     shutil.rmtree(run / "checkpoints")
     text = error_of([str(run)], capsys)
-    assert text == "run has no usable checkpoint: none was written yet"
+    assert text == "run has no usable checkpoint: its checkpoints are missing"
     assert not (run / "dream.webp").exists()

@@ -1,11 +1,14 @@
 """A run whose environment fails ends with one sentence about the environment."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tiny_runs import sentence, train
+from tiny_runs import final_weights, newest_checkpoint, sentence, train
 
 from tokenworlds.cli import main
+from tokenworlds.core.types import EnvStep
+from tokenworlds.envs.toys import Catch
 
 MAZE = """
 import gymnasium
@@ -65,3 +68,33 @@ def test_a_failure_is_one_sentence_about_the_environment(
     # The time limit of the id ends a game after five steps.
     assert text.startswith(f"environment {name} failed at step 4 of game 1: {reason}")
     assert "nan" in reason or f"({module}.py, line " in text
+    assert f"nothing is lost: fix this, then run 'tokenworlds resume {tmp_path / 'run'}'" in text
+
+
+@pytest.mark.usefixtures("_no_report")
+@pytest.mark.parametrize(("call", "saved"), [(7, 6), (21, 20), (35, 24)])
+def test_a_run_resumed_after_a_failure_ends_like_an_uninterrupted_one(
+    call: int,
+    saved: int,
+    finished: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Within the warm-up, which is one phase; while acting; and in the evaluation of step 24."""
+    run, advance, calls = tmp_path / "run", Catch.advance, iter(range(1_000_000))
+
+    def fail_once(self: Catch, action: Any) -> EnvStep:
+        if next(calls) == call:
+            raise RuntimeError("unplugged")
+        return advance(self, action)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Catch, "advance", fail_once)
+        assert main(train(run)) == 2
+    assert "RuntimeError: unplugged" in sentence(capsys.readouterr().err)
+    assert newest_checkpoint(run).name == f"step-{saved:09d}"
+    assert main(["resume", str(run)]) == 0
+    assert final_weights(run) == final_weights(finished)
+    for name in ("metrics.jsonl", "evaluation.json"):
+        assert (run / name).read_bytes() == (finished / name).read_bytes()

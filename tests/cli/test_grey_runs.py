@@ -61,6 +61,6 @@ def test_frames_are_in_colour_by_default(finished: Path) -> None:
         assert part.pop("grey") is False
     Path("run").mkdir()
     Path("run/run.json").write_text(json.dumps(document))
-    spec = RunFolder.open(Path("run")).spec(lambda _: {})
+    spec = RunFolder.open(Path("run")).spec()
     assert not spec.env.grey
     assert not spec.recipe.grey

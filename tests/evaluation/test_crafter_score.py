@@ -7,7 +7,7 @@ from test_report import EVENTS, RUN, read
 from test_results import RESULT
 
 from tokenworlds.commands.running import score_text
-from tokenworlds.core.errors import UserError
+from tokenworlds.core.files import DamagedFile
 from tokenworlds.evaluation.report import write_report
 from tokenworlds.evaluation.results import (
     FILE,
@@ -75,7 +75,7 @@ def test_the_file_contains_every_count_and_the_score(tmp_path: Path) -> None:
 def test_invalid_info_is_refused(tmp_path: Path) -> None:
     path = write_result(tmp_path / FILE, COUNTED)
     path.write_text(json.dumps({**json.loads(path.read_text()), "info": 3}))
-    with pytest.raises(UserError, match="cannot be read"):
+    with pytest.raises(DamagedFile, match="is damaged"):
         read_result(path)
 
 

@@ -1,16 +1,16 @@
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tokenworlds.core.errors import UserError
+from tokenworlds.core.files import DamagedFile, replace_file
 from tokenworlds.evaluation.results import (
     FILE,
     Result,
     Score,
     read_result,
-    replace_file,
     score_of,
     write_result,
 )
@@ -55,12 +55,11 @@ def test_a_result_survives_writing_and_reading(tmp_path: Path) -> None:
     assert alone.random_score is None
 
 
-def test_a_result_without_updates_has_as_many_as_gradient_steps(tmp_path: Path) -> None:
+def test_an_edited_result_is_refused(tmp_path: Path) -> None:
     path = write_result(tmp_path / FILE, RESULT)
-    document = json.loads(path.read_text())
-    del document["updates"]
-    path.write_text(json.dumps(document))
-    assert read_result(path) == replace(RESULT, updates=5000)
+    path.write_text(path.read_text().replace("-1.0", "1.0", 1))
+    with pytest.raises(DamagedFile, match="its values do not have its checksum"):
+        read_result(path)
 
 
 def test_the_file_contains_every_return_the_protocol_and_both_scores(tmp_path: Path) -> None:
@@ -79,7 +78,7 @@ def test_a_run_without_evaluation_has_no_result(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", '{"env": "toy', "[]", '{"env": "toy:catch"}', "3"])
 def test_the_error_about_an_unreadable_file_names_it(tmp_path: Path, content: str) -> None:
     (tmp_path / FILE).write_text(content)
-    with pytest.raises(UserError, match=r"evaluation\.json cannot be read"):
+    with pytest.raises(DamagedFile, match=r"evaluation\.json is damaged"):
         read_result(tmp_path / FILE)
 
 
@@ -87,13 +86,13 @@ def test_a_failed_write_leaves_only_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = replace_file(tmp_path / "a.txt", b"old")
-    write = Path.write_bytes
+    write = os.pwrite
 
-    def fill_disk(self: Path, data: bytes) -> int:
-        write(self, data[:1])
+    def fill_disk(descriptor: int, data: memoryview, offset: int) -> int:
+        write(descriptor, data[:1], offset)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", fill_disk)
+    monkeypatch.setattr(os, "pwrite", fill_disk)
     with pytest.raises(OSError, match="No space"):
         replace_file(path, b"new")
     assert path.read_bytes() == b"old"

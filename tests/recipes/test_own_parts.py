@@ -122,7 +122,7 @@ SETTINGS = (
 )
 
 
-def test_a_run_with_a_users_part_is_found_from_any_folder(
+def test_a_run_with_a_users_part_executes_only_files_that_are_named_again(
     own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -131,14 +131,22 @@ def test_a_run_with_a_users_part_is_found_from_any_folder(
     words = ["train", "--steps", "64", "--threads", "1", "--run", "run"]
     assert main([*words, "--set", part, *SETTINGS]) == 0
     described = json.loads(Path("run/run.json").read_text())["run"]
-    assert described["own_files"] == {"my_parts": own}
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    capsys.readouterr()
-    assert main(["evaluate", str(tmp_path / "run"), "--episodes", "1"]) == 0
+    assert described["own_files"] == {"my_parts": "my_parts.py"}
+    evaluate = ["evaluate", "run", "--episodes", "1"]
+    for command in (evaluate, ["resume", "run"], ["dream", "run"]):
+        capsys.readouterr()
+        assert main(command) == 2
+        assert "uses classes of your own file my_parts.py" in capsys.readouterr().err
+    with pytest.raises(UserError, match=r"your own file my_parts\.py"):
+        Agent.load("run")
+    assert main([*evaluate, "--recipe", own]) == 0
+    assert main([*evaluate, "--recipe", f"{own}:Signs"]) == 0
+    assert main([*evaluate, "--trust"]) == 0
+    assert isinstance(Agent.load("run", trust=True), Agent)
     Path(own).unlink()
-    assert main(["evaluate", str(tmp_path / "run"), "--episodes", "1"]) == 2
-    assert f"{own!r} is no file" in capsys.readouterr().err.replace("\n", " ")
+    capsys.readouterr()
+    assert main([*evaluate, "--trust"]) == 2
+    assert "'my_parts.py' is no file" in capsys.readouterr().err.replace("\n", " ")
 
 
 @pytest.mark.parametrize("name", ["Sings", "NoPart"])

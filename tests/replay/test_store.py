@@ -18,8 +18,9 @@ from replay_examples import (
 )
 
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.files import DamagedFile
 from tokenworlds.core.types import ActionSpace, FrameShape
-from tokenworlds.replay.store import DamagedReplay, ReplayStore
+from tokenworlds.replay.store import ReplayStore
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -163,7 +164,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, name: str, damage: str) -> None
         flip(path, 0 if damage == "first byte" else -1)
     before = contents(tmp_path)
     for act in (store.verify, open_store(tmp_path).restore):
-        with pytest.raises(DamagedReplay, match=name) as caught:
+        with pytest.raises(DamagedFile, match=name) as caught:
             act(state)
         assert caught.value.path == path
     assert contents(tmp_path) == before
@@ -180,7 +181,7 @@ def test_an_older_state_is_valid_although_later_bytes_are_damaged(
     record(store, played, 11, 15)
     newer = store.state()
     flip(tmp_path / f"env-001/{kind}-000001.bin", -1)
-    with pytest.raises(DamagedReplay):
+    with pytest.raises(DamagedFile):
         store.verify(newer)
     store.verify(older)
     resumed = open_store(tmp_path)

@@ -39,11 +39,19 @@ def run(folder: Path, recipe: Recipe, phases: int) -> RecordingScreen:
     run_folder, screen, finished = RunFolder.create(folder, spec), RecordingScreen(), False
     while not finished:
         loop = Loop(spec, run_folder, screen)
-        if not loop.resume():
-            loop.begin()
+        begin_or_resume(loop)
         finished = loop.run(after(phases, screen))
         loop.close()
     return screen
+
+
+def begin_or_resume(loop: Loop) -> None:
+    """Begin a run that was created, or resume it if it has begun."""
+    if (loop.folder.path / "run.json").exists():
+        loop.folder.lock()
+        loop.resume()
+    else:
+        loop.begin()
 
 
 def after(phases: int, screen: RecordingScreen) -> Callable[[], bool]:

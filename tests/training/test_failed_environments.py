@@ -65,9 +65,9 @@ def train(spec: RunSpec, folder: Path, saved: Checkpoint | None = None) -> Check
         assert saved is None
     finally:
         trainer.close()
-    return files.read(
-        files.write(folder / "checkpoints", trainer.progress.steps, trainer.checkpoint())
-    )
+    step, place = trainer.progress.steps, folder / "checkpoints"
+    files.write(place, step, trainer.checkpoint())
+    return files.read(place / files.folder_name(step))
 
 
 def fail_once(monkeypatch: pytest.MonkeyPatch, after: int) -> None:

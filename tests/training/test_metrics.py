@@ -76,27 +76,63 @@ def test_a_restored_average_continues() -> None:
 
 def test_an_incomplete_last_line_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text('{"agent_steps": 1}\n{"agent_steps": 2}\n{"agent_st')
-    assert [event["agent_steps"] for event in read_metrics(tmp_path)] == [1, 2]
-    assert read_metrics(tmp_path / "nowhere") == []
+    events, notes = read_metrics(tmp_path)
+    assert [event["agent_steps"] for event in events] == [1, 2]
+    assert notes == []
+    assert read_metrics(tmp_path / "nowhere") == ([], [])
+
+
+@pytest.mark.parametrize("line", ["{", "\xff", "[1]", '{"agent_steps": "many"}', '{"loss": 1}'])
+def test_lines_after_a_damaged_one_are_left_out_with_a_note(tmp_path: Path, line: str) -> None:
+    content = '{"agent_steps": 1}\n' + line + '\n{"agent_steps": 3}\n'
+    (tmp_path / "metrics.jsonl").write_bytes(content.encode("latin-1"))
+    events, notes = read_metrics(tmp_path)
+    assert events == [{"agent_steps": 1}]
+    assert "is damaged after 19 bytes" in notes[0]
 
 
 def test_metrics_are_cut_back_to_a_checkpoint(tmp_path: Path) -> None:
     metrics = MetricsFile(tmp_path)
-    assert metrics.sync() == 0
+    assert metrics.state()["size"] == 0
     metrics.write({"agent_steps": 1, "loss": 0.5})
-    size = metrics.sync()
+    state = metrics.state()
     metrics.write({"agent_steps": 2, "loss": 0.4})
-    assert metrics.sync() > size
-    metrics.cut(size)
+    assert metrics.state()["size"] > state["size"]
+    assert metrics.restore(state) == []
+    assert metrics.state() == state
     metrics.write({"agent_steps": 2, "loss": 0.3})
     metrics.close()
-    assert [event["loss"] for event in read_metrics(tmp_path)] == [0.5, 0.3]
+    assert [event["loss"] for event in read_metrics(tmp_path)[0]] == [0.5, 0.3]
+
+
+@pytest.mark.parametrize("damage", [b"", b'{"agent_steps": 1, "loss": 0.9}\n', b'{"agent_st'])
+def test_metrics_that_changed_are_kept_as_far_as_they_can_be_read(
+    tmp_path: Path, damage: bytes
+) -> None:
+    metrics = MetricsFile(tmp_path)
+    metrics.write({"agent_steps": 1, "loss": 0.5})
+    state = metrics.state()
+    (tmp_path / "metrics.jsonl").write_bytes(damage)
+    (note,) = metrics.restore(state)
+    assert "is not as it was written" in note
+    metrics.write({"agent_steps": 2, "loss": 0.3})
+    metrics.close()
+    events, notes = read_metrics(tmp_path)
+    assert events[-1] == {"agent_steps": 2, "loss": 0.3}
+    assert notes == []
+
+
+def test_values_that_json_cannot_hold_are_left_out(tmp_path: Path) -> None:
+    metrics = MetricsFile(tmp_path)
+    metrics.write({"agent_steps": 1, "loss": float("nan"), "norm": float("inf")})
+    metrics.close()
+    assert read_metrics(tmp_path) == ([{"agent_steps": 1}], [])
 
 
 def test_tensorboard_has_the_same_scalars(tmp_path: Path) -> None:
     for loss in (0.5, 0.25):
         metrics = MetricsFile(tmp_path)
-        metrics.write({"agent_steps": 8, "world/loss/total": loss, "words": "none"})
+        metrics.write({"agent_steps": 8, "world/loss/total": loss})
         metrics.close()
     assert [scalars(path) for path in sorted((tmp_path / "tensorboard").iterdir())] == [
         {"agent_steps": (8, 8.0), "world/loss/total": (8, 0.5)},

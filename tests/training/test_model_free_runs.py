@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stopped_runs import begin_or_resume
 
 from tokenworlds.behaviours.ppo import PPO
 from tokenworlds.envs.catalogue import EnvSpec
@@ -75,7 +76,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 
 def test_gradient_steps_are_those_of_the_optimiser(finished: RunFolder) -> None:
-    events = read_metrics(finished.path)
+    events = read_metrics(finished.path)[0]
     learned = [event for event in events if "behaviour/loss/policy" in event]
     assert [event["gradient_steps"] for event in learned] == [
         MINIBATCHES,
@@ -89,7 +90,7 @@ def test_the_result_holds_gradient_steps_and_can_be_read_again(finished: RunFold
     result = read_result(finished.path / FILE)
     assert result is not None
     assert (result.updates, result.gradient_steps) == (UPDATES, UPDATES * MINIBATCHES)
-    again = finish(SPEC, finished, lambda: False)
+    again = finish(SPEC, finished, lambda: False, print)
     assert again is not None
     assert again.result == result
     assert again.page is not None
@@ -99,8 +100,7 @@ def test_a_run_resumed_at_every_save_logs_the_same(tmp_path: Path, finished: Run
     place, done = RunFolder.create(tmp_path / "stopped", SPEC), False
     while not done:
         loop = Loop(SPEC, place, NoScreen())
-        if not loop.resume():
-            loop.begin()
+        begin_or_resume(loop)
         asked = iter([False] * 7)
         done = loop.run(lambda asked=asked: next(asked, True))  # type: ignore[misc]
         loop.close()

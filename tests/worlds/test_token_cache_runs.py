@@ -71,10 +71,10 @@ def test_a_run_resumed_within_an_epoch_encodes_no_frame_again(name: str, tmp_pat
     straight.collect(next(build_schedule(straight.spec.recipe).phases(Progress())))
     straight.update("tokenizer")
     straight.update("world")
-    folder = write(tmp_path, 0, straight.checkpoint())
+    write(tmp_path, 0, straight.checkpoint())
     shutil.copytree(tmp_path / "straight", tmp_path / "resumed")
     resumed = trainer_of(name, tmp_path / "resumed")
-    resumed.restore(read(folder))
+    resumed.restore(read(tmp_path / "step-000000000"))
     for side, trainer in (("straight", straight), ("resumed", resumed)):
         counts[side] = count_frames(trainer.agent.world)
         for learner in ("world", "behaviour", "world"):

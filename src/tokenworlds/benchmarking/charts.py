@@ -15,9 +15,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLoca
 from tokenworlds.benchmarking.report import BASELINE, BenchReport, speedups
 from tokenworlds.benchmarking.scaling import AXES, Curve, ScalingReport
 from tokenworlds.benchmarking.tables import number
+from tokenworlds.core.files import replace_file
 from tokenworlds.evaluation.curves import add_legend, add_title, style_axes
 from tokenworlds.evaluation.pictures import LIGHT, figure_bytes
-from tokenworlds.evaluation.results import replace_file
 
 THEME = LIGHT
 WIDTH, HEIGHT, BAR = 8.0, 1.7, 0.42

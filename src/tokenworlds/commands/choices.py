@@ -9,20 +9,15 @@ from typing import cast, get_args
 
 import torch
 
+from tokenworlds.commands.options import RunOptions
 from tokenworlds.commands.train import Train
 from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.core.overrides import override
 from tokenworlds.core.precision import Precision, best_precision, insist_on_precision
-from tokenworlds.envs.catalogue import EnvSpec
-from tokenworlds.recipes.catalogue import (
-    Found,
-    is_own,
-    load,
-    load_component,
-    load_modules,
-    own_files,
-)
+from tokenworlds.envs.catalogue import EnvSpec, canonical
+from tokenworlds.recipes.catalogue import Found, is_own, load, load_component
 from tokenworlds.runs.folder import RunFolder
+from tokenworlds.runs.own_code import Trust, load_files, own_files
 from tokenworlds.runs.recipe import Recipe
 from tokenworlds.runs.spec import RunSpec
 
@@ -87,11 +82,11 @@ def bounded(recipe: Recipe) -> Iterator[tuple[str, int, int]]:
 
 
 def stored_name(name: str) -> str:
-    """The name of a recipe with an absolute path, so that it is found from any folder."""
+    """The name of a recipe, with a path relative to the current folder."""
     if not is_own(name):
         return name
     path, _, function = name.rpartition(":")
-    return f"{os.path.abspath(path)}:{function}"
+    return f"{os.path.relpath(path)}:{function}"
 
 
 def choose_device(name: str) -> str:
@@ -128,10 +123,17 @@ def default_folder(spec: RunSpec) -> Path:
     return Path("runs") / f"{recipe}-{env}-s{spec.seed}"
 
 
-def open_run(path: str) -> tuple[RunFolder, RunSpec]:
-    """The folder and specification of a run that this machine can compute."""
-    folder = RunFolder.open(Path(path))
-    spec = folder.spec(load_modules)
+def open_run(options: RunOptions, with_env: bool = True) -> tuple[RunFolder, RunSpec]:
+    """The folder and specification of a run that this machine can compute.
+
+    `with_env` is off for a command that creates no environment.
+    """
+    folder = RunFolder.open(Path(options.run))
+    modules = load_files(options.recipe)
+    trust = Trust(modules, options.env and canonical(options.env), options.trust)
+    spec = folder.spec(trust)
+    if with_env:
+        trust.check_env(folder.path, spec.env.name)
     choose_device(spec.device)
     insist_on_precision(spec.precision, spec.device)
     return folder, spec

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import arg
 
 from tokenworlds.commands.errors import check_output
-from tokenworlds.commands.options import Count, Json, OptionalSeed, Run, default_text
+from tokenworlds.commands.options import Count, Json, OptionalSeed, RunOptions, default_text
 from tokenworlds.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -21,11 +21,9 @@ FORMATS = (".gif", ".png", ".webp")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dream:
+class Dream(RunOptions):
     """Draw recorded frames beside their reconstruction, tokens and the world model's dream."""
 
-    run: Run
-    """Folder of the run."""
     out: Annotated[str, arg(metavar="FILE"), default_text("dream.webp in the run's folder")] = ""
     """File to write: .webp and .gif are animations, .png is one picture."""
     seed: Annotated[OptionalSeed, default_text("the run's")] = None
@@ -41,7 +39,7 @@ class Dream:
         from tokenworlds.commands import choices
         from tokenworlds.evaluation.dream_picture import write_dream
 
-        folder, spec = choices.open_run(self.run)
+        folder, spec = choices.open_run(self, with_env=False)
         out = check_output(Path(self.out) if self.out else folder.path / "dream.webp", FORMATS)
         rows = self.dream(folder, spec)
         write_dream(out, rows)
@@ -54,7 +52,7 @@ class Dream:
 
     def dream(self, folder: "RunFolder", spec: "RunSpec") -> "DreamRows":
         """Dreams of the newest checkpoint; only reads the run."""
-        from tokenworlds.replay.store import DamagedReplay
+        from tokenworlds.core.files import DamagedFile
         from tokenworlds.training.evaluation import (
             ROWS,
             dream_from_replay,
@@ -62,16 +60,17 @@ class Dream:
             open_replay,
         )
 
-        trained = load_agent(folder, spec)
-        for text in trained.warnings:
+        newest = folder.newest()
+        for text in newest.skipped:
             print(f"note: {text}", file=sys.stderr)
+        agent = load_agent(spec, newest.checkpoint).agent
         try:
-            replay = open_replay(folder, trained)
-        except DamagedReplay as error:
+            replay = open_replay(folder, spec, agent, newest.checkpoint)
+        except DamagedFile as error:
             raise UserError(f"{folder.path} has no replay to dream from: {error}") from error
         seed = spec.seed if self.seed is None else self.seed
         count = self.count or ROWS
-        rows = dream_from_replay(trained.agent, replay, seed, count=count, horizon=self.horizon)
+        rows = dream_from_replay(agent, replay, seed, count=count, horizon=self.horizon)
         if rows is None:
             steps = replay.length
             raise UserError(f"{folder.path} has only {steps} steps in replay, too few for a dream")

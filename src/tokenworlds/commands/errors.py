@@ -35,7 +35,8 @@ def explaining_disk_errors(folder: Path | None = None) -> Iterator[None]:
     except OSError as error:
         if error.errno not in DISK:
             raise
-        what = f"cannot write to {folder}" if folder else f"cannot use {error.filename}"
+        reads = folder is None or error.errno == errno.EIO
+        what = f"cannot use {error.filename or folder}" if reads else f"cannot write to {folder}"
         reason = (error.strerror or "unknown reason").lower()
         raise UserError(f"{what}: {reason}{resume_hint(folder)}") from error
 

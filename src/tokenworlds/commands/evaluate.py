@@ -1,23 +1,27 @@
 """`tokenworlds evaluate`."""
 
-import json
 import os
 import sys
 from dataclasses import dataclass, replace
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import arg
 
-from tokenworlds.commands.options import Count, Json, OptionalSeed, Run, default_text
+from tokenworlds.commands.options import Count, Json, OptionalSeed, RunOptions, default_text
 from tokenworlds.core.errors import UserError
+
+if TYPE_CHECKING:
+    from tokenworlds.evaluation.results import Result
+    from tokenworlds.runs.spec import RunSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluate:
-    """Evaluate a trained agent and a random policy; writes evaluation.json."""
+class Evaluate(RunOptions):
+    """Evaluate a trained agent and a random policy.
 
-    run: Run
-    """Folder of the run."""
+    Writes evaluation.json, or a file in evaluations/ for other episodes than the final ones."""
+
     episodes: Annotated[Count, default_text("the recipe's final_episodes")] = None
     """Episodes to play."""
     protocol: Annotated[str, arg(metavar="NAME"), default_text("the run's")] = ""
@@ -30,22 +34,34 @@ class Evaluate:
     def execute(self) -> int:
         from tokenworlds.commands import choices
         from tokenworlds.commands.running import score_text
-        from tokenworlds.evaluation.results import FILE, to_document, write_result
+        from tokenworlds.evaluation.results import write_result
         from tokenworlds.training.evaluation import evaluate_run, load_agent
 
-        folder, spec = choices.open_run(self.run)
+        folder, spec = choices.open_run(self)
         if not os.access(folder.path, os.W_OK):
             raise UserError(f"cannot write to {folder.path}: the folder is read-only")
         env = replace(spec.env, protocol=self.protocol or spec.env.protocol)
-        trained = load_agent(folder, spec)
-        for text in trained.warnings:
+        newest = folder.newest()
+        for text in newest.skipped:
             print(f"note: {text}", file=sys.stderr)
+        trained = load_agent(spec, newest.checkpoint)
         episodes = self.episodes or spec.recipe.evaluation.final_episodes
-        agent, progress = trained.agent, trained.progress
-        result = evaluate_run(agent, spec, progress, episodes=episodes, env=env, seed=self.seed)
-        path = write_result(folder.path / FILE, result)
+        result = evaluate_run(trained, spec, episodes=episodes, env=env, seed=self.seed)
+        path = write_result(self.file(folder.path, spec, result), result)
         if self.json:
-            print(json.dumps(to_document(result), indent=2))
+            print(path.read_text(), end="")
         else:
             print(f"score   {score_text(result)}\nfile    {path}")
         return 0
+
+    def file(self, folder: Path, spec: "RunSpec", result: "Result") -> Path:
+        """evaluation.json for the recipe's final evaluation, else a file in evaluations/."""
+        from tokenworlds.evaluation.results import FILE, FOLDER
+
+        final = spec.recipe.evaluation.final_episodes
+        usual = (result.env, result.protocol, result.seed, len(result.returns))
+        if usual == (spec.env.name, spec.env.protocol, spec.seed, final):
+            return folder / FILE
+        (folder / FOLDER).mkdir(exist_ok=True)
+        words = (f"step-{result.agent_steps}", result.protocol, f"s{result.seed}")
+        return folder / FOLDER / f"{'-'.join(words)}-{len(result.returns)}-episodes.json"

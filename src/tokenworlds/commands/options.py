@@ -1,5 +1,6 @@
 """Option types that several commands share."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
@@ -51,3 +52,18 @@ Assignments = Annotated[
     NO_DEFAULT,
     arg(name="set", metavar="PATH=VALUE ..."),
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """A run, and what it may import: a run folder is data, so it names no code to execute."""
+
+    run: Run
+    """Folder of the run."""
+    recipe: Annotated[tuple[str, ...], UseAppendAction, NO_DEFAULT, arg(metavar="FILE.py")] = ()
+    """Your own file with classes of the run, as my_agents.py:mine or my_agents.py; may be
+    repeated."""
+    env: Annotated[str, NO_DEFAULT, arg(metavar="ENV")] = ""
+    """The run's environment, if its name imports a module: gym:my_games:Maze-v0."""
+    trust: Switch = False
+    """Execute the files and import the modules that the run names."""

@@ -1,23 +1,26 @@
 """`tokenworlds resume`."""
 
 from dataclasses import dataclass
+from functools import partial
 
-from tokenworlds.commands.options import Run
+from tokenworlds.commands.options import RunOptions, Switch
 
 
 @dataclass(frozen=True, kw_only=True)
-class Resume:
+class Resume(RunOptions):
     """Continue a run exactly where it stopped."""
 
-    run: Run
-    """Folder of the run."""
+    without_replay: Switch = False
+    """Continue from intact weights if replay is damaged: collect steps anew; the run is no
+    longer exact."""
 
     def execute(self) -> int:
         from tokenworlds.commands import choices, running
         from tokenworlds.training import session
 
-        folder, spec = choices.open_run(self.run)
+        folder, spec = choices.open_run(self)
         exit_code = running.finish(spec, folder)
         if exit_code is None:
-            exit_code = running.run_session(session.resume, spec, folder)
+            work = partial(session.resume, with_replay=not self.without_replay)
+            exit_code = running.run_session(work, spec, folder)
         return exit_code

@@ -2,14 +2,17 @@
 
 import contextlib
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from tokenworlds.commands.errors import Failure, explaining_disk_errors
+from tokenworlds.commands.errors import Failure, explaining_disk_errors, resume_hint
 from tokenworlds.commands.screen import open_screen
+from tokenworlds.core.errors import UserError
 from tokenworlds.core.protocols import Screen
 from tokenworlds.envs.catalogue import best_return
+from tokenworlds.envs.vector import EnvironmentFailed
 from tokenworlds.evaluation.results import Result
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.spec import RunSpec
@@ -67,6 +70,8 @@ def run_session(work: Session, spec: RunSpec, folder: RunFolder) -> int:
             interruption.listening(screen.stopping),
         ):
             end = work(spec, folder, screen, interruption)
+    except EnvironmentFailed as error:
+        raise UserError(f"{error}{resume_hint(folder.path)}") from error
     except NonFiniteLoss as error:
         raise Failure(f"{error}; the last checkpoint is in {folder.path}") from error
     return print_end(end, folder, interruption)
@@ -76,10 +81,14 @@ def finish(spec: RunSpec, folder: RunFolder) -> int | None:
     """Evaluate and report a trained run; returns the exit code, None if training is not over."""
     interruption = Interruption()
     with explaining_disk_errors(folder.path), interruption.listening(lambda: None):
-        end = session.finish(spec, folder, interruption)
+        end = session.finish(spec, folder, interruption, print_note)
     if end is not None:
         print(f"All {end.steps:,} steps of this run are done.")
     return None if end is None else print_end(end, folder, interruption)
+
+
+def print_note(text: str) -> None:
+    print(f"note: {text}", file=sys.stderr)
 
 
 def print_end(end: SessionEnd, folder: RunFolder, interruption: Interruption) -> int:

@@ -116,7 +116,7 @@ def is_public(module: str) -> bool:
 def modules_of(data: Any) -> set[str]:
     """The modules of all dataclasses in a description that `to_json` wrote."""
     if isinstance(data, Mapping):
-        own = {data[TAG].partition(":")[0]} if TAG in data else set()
+        own = {str(data[TAG]).partition(":")[0]} if TAG in data else set()
         return own.union(*(modules_of(value) for value in data.values()))
     return set().union(*map(modules_of, data)) if isinstance(data, list) else set()
 

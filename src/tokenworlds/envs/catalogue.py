@@ -89,6 +89,13 @@ def canonical(name: str) -> str:
     return f"{family.name}:{game}" if game else family.name
 
 
+def module_of(name: str) -> str | None:
+    """The module that an environment's name asks to import, as in `gym:my_games:Maze-v0`."""
+    family, game = _split(name)
+    module, colon, _ = game.partition(":")
+    return module if family.name == "gym" and colon else None
+
+
 def best_return(name: str) -> float | None:
     """The best possible mean return of a game, if it is known."""
     family, game = _split(canonical(name))

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Int, UInt8
 from PIL import Image, ImageDraw
 
+from tokenworlds.core.files import replace_file
 from tokenworlds.evaluation.dreams import DreamRows, EpisodeSpan
 from tokenworlds.evaluation.pictures import (
     LIGHT,
@@ -18,7 +19,6 @@ from tokenworlds.evaluation.pictures import (
     minus,
     token_colours,
 )
-from tokenworlds.evaluation.results import replace_file
 
 Pixels = UInt8[np.ndarray, "H W 3"]
 CELL = 128

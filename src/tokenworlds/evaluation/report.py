@@ -7,11 +7,12 @@ from html import escape
 from pathlib import Path
 from typing import Any, NewType
 
+from tokenworlds.core.files import replace_file
 from tokenworlds.evaluation.curves import Event, curve_figure, loss_png, loss_terms
 from tokenworlds.evaluation.dream_picture import dream_png
 from tokenworlds.evaluation.dreams import DreamRows
 from tokenworlds.evaluation.pictures import DARK, LIGHT, Theme, data_uri, figure_bytes, minus
-from tokenworlds.evaluation.results import Result, replace_file
+from tokenworlds.evaluation.results import Result
 from tokenworlds.runs.spec import RunSpec
 
 Html = NewType("Html", str)

@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from tokenworlds.core.errors import UserError
+from tokenworlds.core.files import CHECKSUM, DamagedFile, checksum, read_signed_json, replace_file
 from tokenworlds.envs.game import ACHIEVEMENT
 
 FILE = "evaluation.json"
+FOLDER = "evaluations"
+"""Evaluations besides the final one, a file each."""
+LONGEST = 2**24
 INFO = ("info", "random_info")
 Info = Mapping[str, tuple[float, ...]]
 """By name, the value of every episode in the order of the returns."""
@@ -58,6 +61,8 @@ class Result:
     updates: int
     gradient_steps: int
     temperature: float
+    checkpoint: str = ""
+    """The hash of the manifest of the checkpoint that played."""
     returns: tuple[float, ...]
     random_returns: tuple[float, ...] = ()
     info: Info = field(default_factory=dict)
@@ -115,7 +120,10 @@ def score_of_rates(rates: Sequence[float]) -> float:
 
 
 def write_result(path: Path, result: Result) -> Path:
-    return replace_file(path, (json.dumps(to_document(result), indent=2) + "\n").encode())
+    """Write a result with the checksum of its values."""
+    document = to_document(result)
+    signed = {**document, CHECKSUM: checksum(document)}
+    return replace_file(path, (json.dumps(signed, indent=2) + "\n").encode())
 
 
 def to_document(result: Result) -> dict[str, Any]:
@@ -135,32 +143,19 @@ def to_document(result: Result) -> dict[str, Any]:
 
 
 def read_result(path: Path) -> Result | None:
-    """Read a result, None if the file does not exist. Stored scores are ignored."""
+    """Read a result, None if the file does not exist; `DamagedFile` if its checksum differs."""
     if not path.exists():
         return None
+    document = read_signed_json(path.parent, path.name, LONGEST)
     try:
-        document = json.loads(path.read_text())
-        # A file without `updates` comes from a run with one gradient step per update.
-        document = {"updates": document["gradient_steps"], **document}
         names = [field.name for field in fields(Result) if field.name not in INFO]
         values = {name: document[name] for name in names}
         returns = {name: tuple(values[name]) for name in ("returns", "random_returns")}
         info = {name: read_info(document.get(name, {})) for name in INFO}
         return Result(**{**values, **returns, **info})
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path} cannot be read: {error!r}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedFile(path, f"{type(error).__name__}: {error}"[:100]) from None
 
 
 def read_info(document: Mapping[str, Sequence[float]]) -> Info:
     return {name: tuple(values) for name, values in dict(document).items()}
-
-
-def replace_file(path: Path, content: bytes) -> Path:
-    """Write a file atomically: readers see the old content or the new, never a part."""
-    partial = path.with_name(f".partial-{path.name}")
-    try:
-        partial.write_bytes(content)
-        return partial.replace(path)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise

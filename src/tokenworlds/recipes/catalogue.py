@@ -1,22 +1,16 @@
 """Every recipe by its name on the command line, and recipes and parts from a user's file."""
 
-import contextlib
 import importlib
-import importlib.util
-import sys
-import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from types import ModuleType
 
 from tokenworlds.core.config import Component
-from tokenworlds.core.description import is_public, modules_of, to_json
 from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.core.overrides import components
 from tokenworlds.envs.catalogue import canonical
 from tokenworlds.recipes.blocks import SizedRecipe
 from tokenworlds.recipes.listing import Entry, entries
+from tokenworlds.runs.own_code import load_module, naming_the_culprit
 from tokenworlds.runs.recipe import Recipe
 
 OWN = "own"
@@ -80,47 +74,3 @@ def load_component(name: str) -> type[Component]:
     if wanted not in defined:
         raise unknown(f"component in {path}", wanted, defined)
     return defined[wanted]
-
-
-def load_module(file: str, name: str | None = None) -> ModuleType:
-    """A user's file as a module, named after the file by default.
-
-    As in a script, the file may import its neighbours.
-    """
-    path = Path(file).absolute()
-    if not path.is_file():
-        raise UserError(f"{file!r} is no file: write FILE.py:NAME")
-    name = name or path.stem
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None, path
-    assert spec.loader is not None, path
-    if str(path.parent) not in sys.path:
-        sys.path.insert(0, str(path.parent))
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    with naming_the_culprit(file):
-        spec.loader.exec_module(module)
-    return module
-
-
-@contextlib.contextmanager
-def naming_the_culprit(name: str) -> Iterator[None]:
-    """Turns an exception in a user's code into one sentence with its place."""
-    try:
-        yield
-    except UserError:
-        raise
-    except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{last.filename}, line {last.lineno}"
-        raise UserError(f"{name} failed: {type(error).__name__}: {error} ({place})") from error
-
-
-def own_files(recipe: Recipe) -> dict[str, str]:
-    """The modules outside this package that a recipe's classes come from, and their files."""
-    names = [name for name in modules_of(to_json(recipe)) if not is_public(name)]
-    return {name: str(vars(sys.modules[name])["__file__"]) for name in names}
-
-
-def load_modules(files: Mapping[str, str]) -> dict[str, ModuleType]:
-    return {name: load_module(file, name) for name, file in files.items()}

@@ -5,7 +5,6 @@ The frames of the last chunk stay in memory, and so do all other fields of all s
 earlier chunks are read through read-only memory maps.
 """
 
-import os
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +16,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped, UInt8
 from numpy.typing import NDArray
 
+from tokenworlds.core import files
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.files import DamagedFile
 from tokenworlds.core.types import ActionSpace, FrameShape
 
 FORMAT = 2
@@ -56,7 +57,7 @@ class ReplayStore:
         self._tail = np.empty((num_envs, *frames), np.uint8)
         self._records = np.zeros((num_envs, chunk), record_type(action_space))
         self._files: dict[str, Extent] = {}
-        self._map = lru_cache(OPEN_MAPS)(partial(map_chunk, shape=frames))
+        self._map = lru_cache(OPEN_MAPS)(partial(map_chunk, folder, shape=frames))
         self.length = 0
 
     def __len__(self) -> int:
@@ -112,23 +113,47 @@ class ReplayStore:
     def state(self) -> dict[str, Any]:
         """Flush, and return as JSON what `restore` needs."""
         self.flush()
-        files = {name: [extent.size, extent.checksum] for name, extent in self._files.items()}
-        return {"layout": self._layout, "length": self.length, "files": files}
+        extents = {name: [extent.size, extent.checksum] for name, extent in self._files.items()}
+        return {"layout": self._layout, "length": self.length, "files": extents}
 
     def verify(self, state: Mapping[str, Any]) -> None:
-        """Raise `DamagedReplay` unless the files still hold everything in a state.
+        """Raise `DamagedFile` unless the files still hold everything in a state.
 
         The files may hold later steps as well. This method only reads.
         """
-        if state["layout"] != self._layout:
-            raise UserError(f"replay {self.folder} holds {state['layout']}, not {self._layout}")
-        for name, extent in extents(state).items():
-            check(self.folder / name, extent)
+        for name, extent in self._extents(state).items():
+            check(self.folder, name, extent)
+
+    def _extents(self, state: Mapping[str, Any]) -> dict[str, "Extent"]:
+        """The files of a state, if their names and sizes are those of its length."""
+        match state:
+            case {"layout": dict(layout), "length": int(length), "files": dict(found)}:
+                pass
+            case _:
+                raise DamagedFile(self.folder, "its checkpoint describes no replay")
+        if layout != self._layout:
+            raise UserError(f"replay {self.folder} holds {layout}, not {self._layout}")
+        chunks = -(-length // self.chunk)
+        sizes = self._sizes(length) if len(found) == chunks * self.num_envs * len(KINDS) else None
+        extents = {name: Extent(*extent) for name, extent in found.items()}
+        if {name: extent.size for name, extent in extents.items()} != sizes:
+            raise DamagedFile(self.folder, f"its checkpoint lists other files than {length} steps")
+        return extents
+
+    def _sizes(self, length: int) -> dict[str, int]:
+        """The size of each file of a replay of this length."""
+        steps = {"frames": self._tail[0, 0].nbytes, "steps": self._records.dtype.itemsize}
+        return {
+            file_name(kind, env, begin // self.chunk): min(self.chunk, length - begin) * steps[kind]
+            for begin in range(0, length, self.chunk)
+            for env in range(self.num_envs)
+            for kind in KINDS
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Verify a state and return to it; later steps are deleted from disk."""
         self.verify(state)
-        self._truncate(extents(state))
+        self._truncate(self._extents(state))
         self._load_all(state["length"])
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -165,7 +190,7 @@ class ReplayStore:
         if chunk == self._last_chunk:
             tail: NDArray[np.uint8] = self._tail[env]
             return tail
-        return self._map(self.folder / file_name("frames", env, chunk))
+        return self._map(file_name("frames", env, chunk))
 
     def _reserve(self, length: int) -> None:
         capacity = self._records.shape[1]
@@ -177,15 +202,15 @@ class ReplayStore:
         name = file_name(kind, env, chunk)
         known = self._files.get(name, Extent())
         if data.nbytes > known.size:
-            self._files[name] = extend(self.folder / name, known, data)
+            self._files[name] = extend(self.folder, name, known, data)
 
-    def _truncate(self, files: dict[str, "Extent"]) -> None:
+    def _truncate(self, extents: dict[str, "Extent"]) -> None:
         self._map.cache_clear()  # A map must not outlive the bytes that it shows.
         for kind in KINDS:
             for path in sorted(self.folder.glob(f"env-*/{kind}-*.bin")):
                 name = path.relative_to(self.folder).as_posix()
-                truncate(path, files.get(name, Extent()).size)
-        self._files = files
+                files.cut_file(self.folder, name, extents.get(name, Extent()).size)
+        self._files = extents
 
     def _load_all(self, length: int) -> None:
         self.length = length
@@ -194,33 +219,28 @@ class ReplayStore:
             self._load(env)
 
     def _load(self, env: int) -> None:
+        dtype = self._records.dtype
         for begin in range(0, self.length, self.chunk):
             count = min(self.chunk, self.length - begin)
-            path = self.folder / file_name("steps", env, begin // self.chunk)
-            loaded = np.fromfile(path, self._records.dtype, count)
-            self._records[env, begin : begin + count] = loaded
+            name, size = file_name("steps", env, begin // self.chunk), count * dtype.itemsize
+            content = files.read_bytes(self.folder, name, size, size)
+            self._records[env, begin : begin + count] = np.frombuffer(content, dtype)
         if self.length:
-            path = self.folder / file_name("frames", env, self._last_chunk)
+            name = file_name("frames", env, self._last_chunk)
             tail = self._tail[env, : self.length - self._last_chunk * self.chunk]
             # The file may have grown meanwhile.
-            tail[:] = np.fromfile(path, np.uint8, tail.size).reshape(tail.shape)
+            content = files.read_bytes(self.folder, name, tail.size, tail.size)
+            tail[:] = np.frombuffer(content, np.uint8).reshape(tail.shape)
 
 
 def file_name(kind: str, env: int, chunk: int) -> str:
     return f"env-{env:03d}/{kind}-{chunk:06d}.bin"
 
 
-def map_chunk(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+def map_chunk(folder: Path, name: str, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     """The frames of a complete chunk, read from disk on access."""
-    return np.asarray(np.memmap(path, np.uint8, "r", shape=shape))
-
-
-class DamagedReplay(Exception):
-    """A replay file lacks bytes that were written to it, or holds others."""
-
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"{path} is damaged: {reason}")
-        self.path = path
+    with files.opened(folder, name) as file:
+        return np.asarray(np.memmap(file, np.uint8, "r", shape=shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,59 +251,23 @@ class Extent:
     checksum: int = 0
 
 
-def extents(state: Mapping[str, Any]) -> dict[str, Extent]:
-    return {name: Extent(*extent) for name, extent in state["files"].items()}
-
-
-def extend(path: Path, known: Extent, data: NDArray[Any]) -> Extent:
+def extend(folder: Path, name: str, known: Extent, data: NDArray[Any]) -> Extent:
     """Write an array to a file that already holds its first bytes, the known ones.
 
     Bytes after the known ones, from an earlier attempt that failed, are overwritten.
     """
     fresh = data.view(np.uint8).ravel()[known.size :].data
-    write_at(path, known.size, fresh)
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    files.write_file(folder, name, fresh, known.size)
+    if known.size == 0:  # The file, and perhaps its folder, may be new.
+        files.sync((folder / name).parent)
+        files.sync(folder)
     return Extent(known.size + len(fresh), zlib.crc32(fresh, known.checksum))
 
 
-def write_at(path: Path, offset: int, data: memoryview) -> None:
-    """Write bytes at an offset, end the file there and wait until it is on disk."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
-    with open(descriptor, "wb", buffering=0) as file:
-        file.seek(offset)
-        while data:
-            data = data[file.write(data) :]
-        file.truncate()
-        os.fsync(descriptor)
-    if offset == 0:  # The file, and perhaps its folder, may be new.
-        sync(path.parent)
-        sync(path.parent.parent)
-
-
-def sync(path: Path) -> None:
-    """Wait until a file, or the entries of a folder, are on disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def check(path: Path, extent: Extent) -> None:
-    """Raise `DamagedReplay` unless the file begins with the bytes of this extent."""
-    if not path.is_file():
-        raise DamagedReplay(path, "the file is missing")
-    size = path.stat().st_size
-    if size < extent.size:
-        raise DamagedReplay(path, f"it has {size} bytes instead of {extent.size}")
-    found = zlib.crc32(np.fromfile(path, np.uint8, extent.size).data)
+def check(folder: Path, name: str, extent: Extent) -> None:
+    """Raise `DamagedFile` unless the file begins with the bytes of this extent."""
+    found = zlib.crc32(files.read_bytes(folder, name, extent.size, extent.size))
     if found != extent.checksum:
-        raise DamagedReplay(path, f"its checksum is {found:08x} instead of {extent.checksum:08x}")
-
-
-def truncate(path: Path, size: int) -> None:
-    """Shorten a file to its first bytes; delete it if none remain."""
-    if not size:
-        path.unlink()
-    elif path.stat().st_size > size:
-        os.truncate(path, size)
+        reason = f"its checksum is {found:08x} instead of {extent.checksum:08x}"
+        raise DamagedFile(folder / name, reason)

@@ -1,35 +1,44 @@
 """Checkpoints: written to a temporary folder, synced, renamed; read only if all bytes verify."""
 
-import hashlib
+import contextlib
 import json
 import os
 import re
-import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors import torch as safetensors
 from torch import Tensor
 
-from tokenworlds.replay.store import sync
+from tokenworlds.core import files
+from tokenworlds.core.errors import UserError
+from tokenworlds.core.files import DamagedFile
 
-STATE = "state.json"
-MANIFEST = "manifest.json"
-
-
-class DamagedCheckpoint(Exception):
-    """A file of a checkpoint is missing or not as it was written."""
+STATE, MANIFEST, RUN = "state.json", "manifest.json", "run.json"
+LATEST = "latest"
+ASIDE = "damaged-"
+SUFFIX = ".safetensors"
+STEP = re.compile(r"step-(\d{9,18})")
+FILE = re.compile(r"\w+\.(safetensors|json)")
+LONGEST_MANIFEST = 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Named sets of tensors, one safetensors file each, and all other state as JSON."""
+    """Named sets of tensors, one safetensors file each, and all other state as JSON.
+
+    `run` is the content of run.json at the time. `place` is the folder that a checkpoint was read
+    from, `manifest` the hash of its manifest.
+    """
 
     tensors: Mapping[str, Mapping[str, Tensor]]
     state: Mapping[str, Any]
+    run: bytes = b""
+    place: Path = field(default=Path(), compare=False)
+    manifest: str = ""
 
 
 def folder_name(step: int) -> str:
@@ -37,73 +46,166 @@ def folder_name(step: int) -> str:
     return f"step-{step:09d}"
 
 
-def write(folder: Path, step: int, checkpoint: Checkpoint) -> Path:
-    """Write a checkpoint completely or not at all."""
+def step_of(path: Path) -> int:
+    """The step in a checkpoint's name."""
+    found = STEP.fullmatch(path.name)
+    return int(found[1]) if found else -1
+
+
+def write(folder: Path, step: int, checkpoint: Checkpoint) -> str:
+    """Write a checkpoint completely or not at all; returns the hash of its manifest."""
     target = folder / folder_name(step)
-    partial = folder / f".partial-{target.name}"
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+    partial = folder / f"{files.PARTIAL}{target.name}"
+    folder.mkdir(parents=True, exist_ok=True)
+    tidy(folder)
+    partial.mkdir()
     try:
-        write_files(partial, checkpoint)
-        shutil.rmtree(target, ignore_errors=True)
+        manifest = write_files(partial, checkpoint)
+        files.remove_tree(target)
         partial.rename(target)
     except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
+        files.remove_tree(partial)
         raise
-    sync(folder)
-    return target
+    files.sync(folder)
+    return manifest
 
 
-def write_files(folder: Path, checkpoint: Checkpoint) -> None:
-    """Write the files of a checkpoint, then the manifest with their hashes."""
+def write_files(folder: Path, checkpoint: Checkpoint) -> str:
+    """Write the files of a checkpoint, then the manifest with their sizes and hashes.
+
+    Returns the hash of the manifest.
+    """
+    manifest = {}
+    for name, content in contents(checkpoint):
+        files.write_file(folder, name, content)
+        manifest[name] = [len(content), files.sha256(content)]
+    content = json.dumps(manifest, indent=1).encode()
+    files.write_file(folder, MANIFEST, content)
+    files.sync(folder)
+    return files.sha256(content)
+
+
+def contents(checkpoint: Checkpoint) -> Iterator[tuple[str, bytes]]:
+    """Names and contents of the files, one after the other."""
     for name, tensors in checkpoint.tensors.items():
         plain = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
-        save_tensors(plain, folder / f"{name}.safetensors")
-    (folder / STATE).write_text(json.dumps(checkpoint.state))
-    manifest = {path.name: sha256(path) for path in sorted(folder.iterdir())}
-    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1))
-    for path in folder.iterdir():
-        sync(path)
-    sync(folder)
-
-
-def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
-    """Write a safetensors file; raises `OSError` for a full disk, unlike the library."""
-    try:
-        save_file(tensors, path)
-    except SafetensorError as error:
-        number = re.search(r"os error (\d+)", str(error))
-        if number is None:
-            raise
-        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
+        yield f"{name}{SUFFIX}", safetensors.save(plain)
+    yield STATE, json.dumps(checkpoint.state, allow_nan=False).encode()
+    yield RUN, checkpoint.run
 
 
 def read(folder: Path) -> Checkpoint:
-    """Read a checkpoint; raises `DamagedCheckpoint` unless every file verifies."""
+    """Read a checkpoint; raises `DamagedFile` unless every file verifies."""
+    content = files.read_bytes(folder, MANIFEST, LONGEST_MANIFEST)
+    manifest = checked_manifest(files.parse_json(content, folder / MANIFEST), folder / MANIFEST)
+    found = {name: read_file(folder, name, *extent) for name, extent in manifest.items()}
+    tensors = {
+        name.removesuffix(SUFFIX): read_tensors(data, folder / name)
+        for name, data in found.items()
+        if name.endswith(SUFFIX)
+    }
+    state = files.parse_json(found[STATE], folder / STATE)
+    if not isinstance(state, dict):
+        raise DamagedFile(folder / STATE, "it does not hold an object")
+    return Checkpoint(tensors, state, found[RUN], folder, files.sha256(content))
+
+
+def checked_manifest(document: Any, path: Path) -> dict[str, tuple[int, str]]:
+    """Sizes and hashes by name, where the document has this form."""
+    if not isinstance(document, dict) or not {STATE, RUN} <= document.keys():
+        raise DamagedFile(path, f"it does not list {STATE} and {RUN}")
+    for name, extent in document.items():
+        match extent:
+            case [int(size), str()] if size >= 0 and FILE.fullmatch(name):
+                continue
+        raise DamagedFile(path, f"its entry {name[:100]!r} is none of a checkpoint")
+    return {name: (size, expected) for name, (size, expected) in document.items()}
+
+
+def read_file(folder: Path, name: str, size: int, expected: str) -> bytes:
+    content = files.read_bytes(folder, name, physical_memory(), size)
+    if files.sha256(content) != expected:
+        raise DamagedFile(folder / name, "it is not as it was written")
+    return content
+
+
+def read_tensors(content: bytes, path: Path) -> dict[str, Tensor]:
     try:
-        manifest = json.loads((folder / MANIFEST).read_text())
-        for name, expected in manifest.items():
-            if sha256(folder / name) != expected:
-                raise DamagedCheckpoint(f"{folder}: {name} is not as it was written")
-        tensors = {
-            Path(name).stem: load_file(folder / name)
-            for name in manifest
-            if name.endswith(".safetensors")
-        }
-        return Checkpoint(tensors, json.loads((folder / STATE).read_text()))
-    except (OSError, ValueError, SafetensorError) as error:
-        raise DamagedCheckpoint(f"{folder}: {error}") from error
+        return safetensors.load(content)
+    except (SafetensorError, ValueError) as error:
+        raise DamagedFile(path, str(error)[:100]) from None
 
 
-def newest_first(folder: Path) -> Iterator[Path]:
-    yield from sorted(folder.glob("step-*"), reverse=True)
+@contextlib.contextmanager
+def explaining_misfits(checkpoint: Checkpoint) -> Iterator[None]:
+    """Turn the error of a state with other values than this version writes into a sentence."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        raise UserError(
+            f"checkpoint {checkpoint.place} does not fit the run's recipe: {reason}"
+        ) from error
 
 
-def prune(folder: Path, keep: int) -> None:
-    for path in list(newest_first(folder))[keep:]:
-        shutil.rmtree(path)
+def physical_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def newest_first(folder: Path) -> list[Path]:
+    found = [path for path in folder.glob("step-*") if step_of(path) >= 0]
+    return sorted(found, key=step_of, reverse=True)
+
+
+def write_latest(folder: Path, step: int) -> None:
+    """Note which checkpoint is the newest, so that its loss is noticed."""
+    files.replace_file(folder / LATEST, f"{folder_name(step)}\n".encode())
+
+
+def is_latest(path: Path) -> bool:
+    """Whether a checkpoint is the one that was written last."""
+    return (path.parent / LATEST).is_file() and latest_name(path.parent) == path.name
+
+
+def latest_name(folder: Path) -> str:
+    """The name of the checkpoint that was written last; empty if the file is damaged."""
+    try:
+        return files.read_bytes(folder, LATEST, 100).decode(errors="replace").strip()
+    except DamagedFile:
+        return ""
+
+
+def missing(folder: Path) -> list[str]:
+    """A sentence if the checkpoint that was written last is not there."""
+    if not (folder / LATEST).exists():
+        return []
+    latest = folder / latest_name(folder)
+    if step_of(latest) < 0:
+        return [f"{folder / LATEST} is damaged: it names no checkpoint"]
+    found = newest_first(folder)
+    if found and step_of(found[0]) < step_of(latest):
+        return [f"checkpoint {latest.name} is skipped: it is missing"]
+    return []
+
+
+def prune(folder: Path, step: int, keep: int) -> None:
+    """Delete all but the newest `keep` checkpoints up to `step`.
+
+    Later ones were damaged, since the run went on from an earlier one: they are set aside.
+    """
+    found = newest_first(folder)
+    for path in found:
+        if step_of(path) > step:
+            aside = path.with_name(f"{ASIDE}{path.name}")
+            files.remove_tree(aside)
+            path.rename(aside)
+    for path in [path for path in found if step_of(path) <= step][keep:]:
+        files.remove_tree(path)
+
+
+def tidy(folder: Path) -> None:
+    """Delete what a killed process left half written or half deleted."""
+    files.remove_partial_files(folder)
+    for kind in (files.PARTIAL, files.DELETING):
+        for path in folder.glob(f"{kind}step-*"):
+            files.remove_tree(path)

@@ -1,27 +1,44 @@
-"""The folder of a run: its specification, its checkpoints, and a lock for one process."""
+"""The folder of a run: its specification, its checkpoints, and a lock for one process.
+
+A new run writes `.starting`, its first checkpoint, and then renames `.starting` to run.json: a
+folder with a run.json has at least one checkpoint, unless somebody deleted it. The lock is on this
+file, whatever its name.
+"""
 
 import fcntl
 import json
-import shutil
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from types import ModuleType
-from typing import IO, Any
+from typing import Any
 
+from tokenworlds.core import files
 from tokenworlds.core.description import from_json, to_json
 from tokenworlds.core.errors import UserError
-from tokenworlds.replay.store import DamagedReplay, sync
+from tokenworlds.core.files import DamagedFile
 from tokenworlds.runs import checkpoint as checkpoints
-from tokenworlds.runs.checkpoint import Checkpoint, DamagedCheckpoint
+from tokenworlds.runs.checkpoint import RUN, Checkpoint
 from tokenworlds.runs.machine import describe_machine
+from tokenworlds.runs.own_code import Trust
 from tokenworlds.runs.spec import RunSpec
 
-FORMAT = 2
+FORMAT = 3
 """The format of run.json and of everything beside it. Format 1 did not write its number."""
-ASIDE = "damaged-"
+STARTING = ".starting"
+BEGUN = {STARTING, "checkpoints", "replay", "metrics.jsonl", "tensorboard"}
+"""What a run that was killed before its first checkpoint leaves behind."""
+LONGEST_RUN = 2**22
 Verify = Callable[[Checkpoint], None]
-Modules = Callable[[Mapping[str, str]], Mapping[str, ModuleType]]
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The newest usable checkpoint, and a sentence for each one that was skipped."""
+
+    checkpoint: Checkpoint
+    skipped: tuple[str, ...] = ()
 
 
 class RunFolder:
@@ -29,7 +46,10 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock: IO[str] | None = None
+        self._lock: int | None = None
+        self._document: bytes | None = None
+        self.saved = ""
+        """The hash of the manifest of the checkpoint that was written or read last."""
 
     @staticmethod
     def create(path: Path, spec: RunSpec) -> "RunFolder":
@@ -38,144 +58,232 @@ class RunFolder:
         return folder
 
     def begin(self, spec: RunSpec) -> None:
-        """Create and lock the folder, and write run.json."""
+        """Create and lock the folder; `commit` makes it a run once it has a checkpoint."""
         self.check_unused()
-        self.path.mkdir(parents=True, exist_ok=True)
-        self.lock()
+        files.make_folder(self.path)
+        self._hold(STARTING, os.O_RDWR | os.O_CREAT)
         machine = describe_machine()
-        self._write({"format": FORMAT, "run": to_json(spec), "machine": machine})
+        document = {"format": FORMAT, "run": to_json(spec), "machine": machine}
+        self._document = (json.dumps(document, indent=2) + "\n").encode()
+        files.write_file(self.path, STARTING, self._document)
+        files.remove_tree(self.path / "checkpoints")
+
+    def commit(self) -> None:
+        """Declare a run that has begun and saved a checkpoint."""
+        os.replace(self.path / STARTING, self.path / RUN)
+        files.sync(self.path)
 
     def check_unused(self) -> None:
         """Raise `UserError` if the folder holds a run or other files."""
-        if (self.path / "run.json").exists():
+        if (self.path / RUN).exists():
             raise UserError(
                 f"{self.path} already holds a run: continue it with 'tokenworlds resume "
                 f"{self.path}', or choose another folder with --run"
             )
-        if self.path.is_dir() and {entry.name for entry in self.path.iterdir()} - {".lock"}:
+        found = {entry.name for entry in self.path.iterdir()} if self.path.is_dir() else set()
+        if found and (STARTING not in found or found - BEGUN):
             raise UserError(f"{self.path} is not empty: choose another folder with --run")
+        if found:
+            files.check_tree(self.path)
 
     @staticmethod
     def open(path: Path) -> "RunFolder":
         if not path.is_dir():
             raise UserError(f"{str(path)!r} is not a run folder: there is no such folder")
-        if not (path / "run.json").is_file():
+        files.check_tree(path)
+        if (path / STARTING).exists() and not (path / RUN).exists():
+            raise UserError(f"{path} was stopped before it began: train it again in this folder")
+        if not (path / RUN).is_file():
             raise UserError(f"{str(path)!r} is not a run folder: it has no run.json")
         return RunFolder(path)
 
-    def spec(self, modules: Modules) -> RunSpec:
-        """The specification; `modules` loads the user's own modules from their files."""
-        document = self._read()
-        try:
-            described = document["run"]
-            files = dict(described.get("own_files", {}))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise UserError(f"{self.path / 'run.json'} cannot be read: {error!r}") from error
-        spec = from_json(described, modules(files))
+    def spec(self, trust: Trust | None = None) -> RunSpec:
+        """The specification; classes of the user's own come from what the user trusts."""
+        described = self.document.get("run")
+        if not isinstance(described, dict):
+            raise UserError(f"{self.path / RUN} does not describe a run")
+        hints = described.get("own_files", {})
+        hints = hints if isinstance(hints, dict) else {}
+        modules = (trust or Trust()).modules_for(self.path, described, hints)
+        spec = from_json(described, modules)
         if not isinstance(spec, RunSpec):
-            raise UserError(f"{self.path / 'run.json'} does not describe a run")
+            raise UserError(f"{self.path / RUN} does not describe a run")
         return spec
 
     @property
     def machine(self) -> dict[str, Any]:
         """The machine and versions that the run was started with."""
-        return dict(self._read()["machine"])
+        found = self.document.get("machine", {})
+        return dict(found) if isinstance(found, dict) else {}
 
-    def _write(self, document: Mapping[str, Any]) -> None:
-        partial = self.path / ".partial-run.json"
-        partial.write_text(json.dumps(document, indent=2) + "\n")
-        sync(partial)
-        partial.replace(self.path / "run.json")
-
-    def _read(self) -> dict[str, Any]:
-        path = self.path / "run.json"
+    @property
+    def document(self) -> dict[str, Any]:
+        """The content of run.json."""
         try:
-            document = dict(json.loads(path.read_text()))
-        except (ValueError, TypeError) as error:
-            raise UserError(f"{path} cannot be read: {error!r}") from error
+            content = files.read_bytes(self.path, RUN, LONGEST_RUN)
+            document = files.parse_json(content, self.path / RUN)
+        except DamagedFile as error:
+            raise UserError(f"{error}{self._copy_hint()}") from None
+        if not isinstance(document, dict):
+            raise UserError(f"{self.path / RUN} does not hold an object{self._copy_hint()}")
         found = document.get("format", 1)
         if found != FORMAT:
             raise UserError(
-                f"{path} has format {found}, written by {writer_of(document)}; tokenworlds "
-                f"{version('tokenworlds')} reads format {FORMAT} only: train the agent again, or "
-                "use the version that wrote it"
+                f"{self.path / RUN} has format {str(found)[:20]}, written by "
+                f"{writer_of(document)}; tokenworlds {version('tokenworlds')} reads format "
+                f"{FORMAT} only: train the agent again, or use the version that wrote it"
             )
+        self._document = content
         return document
+
+    def _copy_hint(self) -> str:
+        """Where a checkpoint keeps a copy of run.json."""
+        found = [path / RUN for path in checkpoints.newest_first(self.path / "checkpoints")]
+        return f"; {found[0]} is a copy of it" if found and found[0].is_file() else ""
 
     def lock(self) -> None:
         """Keep other processes out until `unlock` or the end of this process."""
-        self._lock = open(self.path / ".lock", "w")  # noqa: SIM115 (held as long as the run)
+        self._hold(RUN, os.O_RDWR)
+
+    def _hold(self, name: str, flags: int) -> None:
+        self._lock = files.open_inside(self.path, name, flags)
+        busy = UserError(f"{self.path} is in use by another process")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self.unlock()
-            raise UserError(f"{self.path} is in use by another process") from None
+            raise busy from None
+        if not self._holds(name):  # Another process renamed the file meanwhile.
+            self.unlock()
+            raise busy
+        files.remove_partial_files(self.path)
+
+    def _holds(self, name: str) -> bool:
+        """Whether the locked file still has this name."""
+        try:
+            found = os.stat(self.path / name, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return self._lock is not None and os.path.samestat(os.fstat(self._lock), found)
 
     def unlock(self) -> None:
         if self._lock is not None:
-            self._lock.close()
+            os.close(self._lock)
             self._lock = None
 
     def save(self, step: int, checkpoint: Checkpoint, keep: int) -> None:
         """Write a checkpoint and delete all but the newest `keep`."""
-        checkpoints.write(self.path / "checkpoints", step, checkpoint)
-        checkpoints.prune(self.path / "checkpoints", keep)
+        if not (self._holds(RUN) or self._holds(STARTING)):
+            raise UserError(
+                f"{self.path / RUN} was replaced while the run was training: another process may "
+                "use this folder, and nothing was saved"
+            )
+        complete = replace(checkpoint, run=self._document or b"")
+        place = self.path / "checkpoints"
+        place.mkdir(exist_ok=True)
+        # The names of replay/ and metrics.jsonl, which may be new too.
+        files.sync(self.path)
+        self.saved = checkpoints.write(place, step, complete)
+        self._tidy(step, keep)
 
-    def newest(self, verify: Verify | None = None) -> tuple[Checkpoint | None, list[str]]:
-        """The newest checkpoint that verifies, and a warning for each damaged one."""
-        warnings: list[str] = []
-        for path in checkpoints.newest_first(self.path / "checkpoints"):
+    def _tidy(self, step: int, keep: int) -> None:
+        """Delete all but the newest `keep` checkpoints up to a step that was just written."""
+        place = self.path / "checkpoints"
+        checkpoints.write_latest(place, step)
+        checkpoints.prune(place, step, keep)
+        checkpoints.tidy(place)
+
+    def complete_save(self, keep: int) -> None:
+        """Finish what `save` does after writing, if a kill prevented it."""
+        place = self.path / "checkpoints"
+        found, leftovers = checkpoints.newest_first(place), list(place.glob(".*"))
+        if leftovers or len(found) > keep or not checkpoints.is_latest(found[0]):
+            self.lock()
+            try:
+                self._tidy(checkpoints.step_of(found[0]), keep)
+            finally:
+                self.unlock()
+
+    def newest(self, verify: Verify | None = None) -> Newest:
+        """The newest checkpoint that verifies. This only reads."""
+        skipped = checkpoints.missing(self.path / "checkpoints")
+        intact = None
+        for path in self._candidates():
             try:
                 checkpoint = checkpoints.read(path)
+                intact = intact or checkpoint
                 if verify is not None:
                     verify(checkpoint)
-                return checkpoint, warnings
-            except (DamagedCheckpoint, DamagedReplay) as error:
-                warnings.append(f"checkpoint {path.name} is damaged and skipped ({error})")
-                self._set_aside(path)
-        return None, warnings
+            except DamagedFile as error:
+                if path.exists():  # Otherwise the run has just deleted it.
+                    skipped.append(f"checkpoint {path.name} is skipped: {error}")
+                continue
+            self._compare(checkpoint)
+            self.saved = checkpoint.manifest
+            return Newest(checkpoint, tuple(skipped))
+        raise self._none_usable(skipped, intact)
 
-    def insist_on_newest(self) -> tuple[Checkpoint, list[str]]:
-        """As `newest`; raises `UserError` if no checkpoint verifies."""
-        found, warnings = self.newest()
-        if found is None:
-            raise self.no_checkpoint()
-        return found, warnings
+    def _candidates(self) -> Iterator[Path]:
+        """Checkpoints, the newest first, those included that appear meanwhile."""
+        seen: set[Path] = set()
+        while fresh := [
+            path for path in checkpoints.newest_first(self.path / "checkpoints") if path not in seen
+        ]:
+            seen |= set(fresh)
+            yield from fresh
 
-    def no_checkpoint(self) -> UserError:
-        why = "all are damaged" if self.has_checkpoints else "none was written yet"
+    def _compare(self, checkpoint: Checkpoint) -> None:
+        """Raise `UserError` if run.json is not as it was when the checkpoint was written."""
+        document = self.document
+        if checkpoint.run == self._document:
+            return
+        saved = files.parse_json(checkpoint.run, checkpoint.place / RUN)
+        where = first_difference(saved, document) or "in its layout"
+        raise UserError(
+            f"{self.path / RUN} was changed after the run began: it differs {where}; "
+            f"{checkpoint.place / RUN} is a copy of the original"
+        )
+
+    def _none_usable(self, skipped: list[str], intact: Checkpoint | None) -> UserError:
+        if intact is not None:
+            return UserError(
+                f"{self.path} cannot be continued with its replay: {skipped[0]}; its weights are "
+                f"intact: 'tokenworlds resume {self.path} --without-replay' collects anew"
+            )
+        found = checkpoints.newest_first(self.path / "checkpoints")
+        why = f"all are damaged ({skipped[0]})" if found else "its checkpoints are missing"
         return UserError(f"{self.path} has no usable checkpoint: {why}")
-
-    def _set_aside(self, path: Path) -> None:
-        """Rename a damaged checkpoint, so that it does not count as one of those to keep.
-
-        Only the process with the lock does: for others, a checkpoint that is just being deleted
-        looks damaged too.
-        """
-        if self._lock is not None:
-            aside = path.with_name(f"{ASIDE}{path.name}")
-            shutil.rmtree(aside, ignore_errors=True)
-            path.rename(aside)
-
-    @property
-    def has_checkpoints(self) -> bool:
-        """Whether any checkpoint exists, damaged ones included."""
-        return any(any((self.path / "checkpoints").glob(f"{kind}step-*")) for kind in ("", ASIDE))
 
     @property
     def latest_step(self) -> int:
         """The step in the name of the newest checkpoint, damaged or not; 0 if there is none."""
-        names = [path.name for path in checkpoints.newest_first(self.path / "checkpoints")]
-        return int(names[0].rpartition("-")[2]) if names else 0
+        found = checkpoints.newest_first(self.path / "checkpoints")
+        return checkpoints.step_of(found[0]) if found else 0
+
+
+def first_difference(before: Any, after: Any, place: str = "") -> str | None:
+    """The first place where two JSON documents differ, with both values."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        names = [*before, *(name for name in after if name not in before)]
+        pairs = [(name, before.get(name), after.get(name)) for name in names]
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        pairs = [(str(i), *both) for i, both in enumerate(zip(before, after, strict=True))]
+    elif before == after and type(before) is type(after):
+        return None
+    else:
+        return f"at {place or 'the top'}: {json.dumps(after)[:60]}, not {json.dumps(before)[:60]}"
+    found = (first_difference(old, new, f"{place}.{name}".lstrip(".")) for name, old, new in pairs)
+    return next((text for text in found if text), None)
 
 
 def writer_of(document: Mapping[str, Any]) -> str:
     """The version that wrote a run.json, as far as it says."""
-    machine = document.get("machine", {})
-    found, commit = machine.get("packages", {}).get("tokenworlds"), machine.get("commit")
-    if not found:
-        return "another version"
-    return f"tokenworlds {found}" + (f" (commit {commit[:12]})" if commit else "")
+    match document.get("machine"):
+        case {"packages": {"tokenworlds": str(found)}, "commit": str(commit)}:
+            return f"tokenworlds {found[:40]} (commit {commit[:12]})"
+        case {"packages": {"tokenworlds": str(found)}}:
+            return f"tokenworlds {found[:40]}"
+    return "another version"
 
 
 def free_folder(wanted: Path) -> Path:

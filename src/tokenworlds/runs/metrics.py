@@ -1,7 +1,9 @@
 """Metrics of a run: metrics.jsonl, one JSON object per log event, and the same for TensorBoard."""
 
+import hashlib
 import itertools
 import json
+import math
 import os
 import socket
 import time
@@ -13,6 +15,12 @@ from typing import Any, BinaryIO
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from tokenworlds.core import files
+from tokenworlds.core.files import DamagedFile
+
+FILE = "metrics.jsonl"
+LONGEST = 2**30
 
 
 class Average:
@@ -61,41 +69,94 @@ def to_cpu(values: Sequence[Tensor | float]) -> Float[Tensor, " N"]:
 
 
 class MetricsFile:
-    """metrics.jsonl and its TensorBoard file. Only metrics.jsonl can be cut back."""
+    """metrics.jsonl and its TensorBoard file. Only metrics.jsonl can be cut back.
+
+    A checkpoint stores the size and hash of what metrics.jsonl held.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / "metrics.jsonl"
+        self.folder = folder
+        self._hash = hashlib.sha256()
         self._tensorboard = TensorBoardFile(folder / "tensorboard")
 
     def write(self, event: Mapping[str, Any]) -> None:
-        with open(self.path, "a") as file:
-            file.write(json.dumps(event) + "\n")
+        finite = {name: value for name, value in event.items() if math.isfinite(value)}
+        line = (json.dumps(finite) + "\n").encode()
+        files.append_bytes(self.folder, FILE, line)
+        self._hash.update(line)
         self._tensorboard.write(event, event["agent_steps"])
 
-    def sync(self) -> int:
-        """Wait until all events are on disk; returns their size in bytes."""
-        if not self.path.exists():
-            return 0
-        with open(self.path, "ab") as file:
-            os.fsync(file.fileno())
-            return file.tell()
+    def state(self) -> dict[str, Any]:
+        """Wait until all events are on disk; returns their size and hash."""
+        return {"size": files.sync_file(self.folder, FILE), "sha256": self._hash.hexdigest()}
 
-    def cut(self, size: int) -> None:
-        """Keep the first `size` bytes only."""
-        if self.path.exists() and self.path.stat().st_size > size:
-            os.truncate(self.path, size)
+    def clear(self) -> None:
+        files.cut_file(self.folder, FILE, 0)
+        self._hash = hashlib.sha256()
+
+    def restore(self, state: Mapping[str, Any]) -> list[str]:
+        """Cut back to a state; returns a note if the file does not hold what it did then.
+
+        What can still be read is kept.
+        """
+        content = read_content(self.folder)[: state["size"]]
+        notes = []
+        if files.sha256(content) != state["sha256"]:
+            _, whole = parse_lines(content)
+            notes = [f"{self.folder / FILE} is not as it was written: {whole:,} bytes are kept"]
+            content = content[:whole]
+        files.cut_file(self.folder, FILE, len(content))
+        self._hash = hashlib.sha256(content)
+        return notes
 
     def close(self) -> None:
         self._tensorboard.close()
 
 
-def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """All events of a run, without a last line that is still being written."""
-    path = folder / "metrics.jsonl"
-    if not path.exists():
-        return []
-    whole, _, _ = path.read_text().rpartition("\n")
-    return [json.loads(line) for line in whole.splitlines()]
+def read_metrics(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """All events of a run up to the first damaged line, and a note if there is one.
+
+    A last line that is still being written is no damage.
+    """
+    content = read_content(folder)
+    whole = content[: content.rfind(b"\n") + 1]
+    events, read = parse_lines(whole)
+    if read == len(whole):
+        return events, []
+    return events, [f"{folder / FILE} is damaged after {read:,} bytes: later lines are left out"]
+
+
+def read_content(folder: Path) -> bytes:
+    if not (folder / FILE).exists():
+        return b""
+    return files.read_bytes(folder, FILE, LONGEST)
+
+
+def parse_lines(content: bytes) -> tuple[list[dict[str, Any]], int]:
+    """The events of the lines before the first damaged one, and the size of those lines."""
+    events: list[dict[str, Any]] = []
+    size = 0
+    for line in content.splitlines(keepends=True):
+        try:
+            event = files.parse_json(line, Path(FILE))
+        except DamagedFile:
+            break
+        if not line.endswith(b"\n") or not is_event(event):
+            break
+        events.append(event)
+        size += len(line)
+    return events, size
+
+
+def is_event(event: Any) -> bool:
+    """Whether a line holds numbers by name, the agent's steps among them."""
+    return (
+        isinstance(event, dict) and "agent_steps" in event and all(map(is_number, event.values()))
+    )
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class TensorBoardFile:

@@ -7,6 +7,8 @@ from tokenworlds.core.precision import Precision
 from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.runs.recipe import Recipe
 
+MOST_THREADS = 1024
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunSpec:
@@ -25,3 +27,7 @@ class RunSpec:
     precision: Precision = "float32"
     compiled: bool = False
     own_files: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.threads <= MOST_THREADS:
+            raise ValueError(f"threads={self.threads} is not allowed: it takes 1 to {MOST_THREADS}")

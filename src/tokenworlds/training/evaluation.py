@@ -1,6 +1,6 @@
 """Load the agent of a run, evaluate it, and write the report of the run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,9 @@ from tokenworlds.core.seeding import numpy_generator, torch_generator
 from tokenworlds.envs.catalogue import EnvSpec, best_return
 from tokenworlds.evaluation.dreams import DreamRows, dream_rows, sample_segment
 from tokenworlds.evaluation.episodes import evaluate, evaluation_seed
-from tokenworlds.evaluation.results import FILE, Result, info_by_name, read_result
+from tokenworlds.evaluation.results import Result, info_by_name
 from tokenworlds.replay.store import ReplayStore
+from tokenworlds.runs.checkpoint import Checkpoint, explaining_misfits
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.metrics import read_metrics
 from tokenworlds.runs.spec import RunSpec
@@ -29,39 +30,38 @@ CONTEXT = 2
 
 @dataclass(frozen=True, slots=True)
 class TrainedAgent:
-    """The agent of a run's newest usable checkpoint, and the state of its replay.
-
-    `warnings` names each damaged checkpoint.
-    """
+    """The agent of a checkpoint, its progress, and the hash of the checkpoint's manifest."""
 
     agent: Agent
     progress: Progress
-    warnings: tuple[str, ...]
-    replay: Mapping[str, Any]
+    manifest: str
 
 
-def load_agent(folder: RunFolder, spec: RunSpec) -> TrainedAgent:
-    found, warnings = folder.insist_on_newest()
-    agent = Agent.restore(spec, found.tensors["weights"])
-    return TrainedAgent(agent, progress_of(found), tuple(warnings), found.state["replay"])
+def load_agent(spec: RunSpec, checkpoint: Checkpoint) -> TrainedAgent:
+    """Load the agent of a run without its replay and optimisers."""
+    with explaining_misfits(checkpoint):
+        progress = progress_of(checkpoint)
+    return TrainedAgent(Agent.restore(spec, checkpoint), progress, checkpoint.manifest)
 
 
-def open_replay(folder: RunFolder, trained: TrainedAgent) -> ReplayStore:
+def open_replay(
+    folder: RunFolder, spec: RunSpec, agent: Agent, checkpoint: Checkpoint
+) -> ReplayStore:
     """The replay of a checkpoint, read-only: the run may append to it meanwhile."""
     store = ReplayStore(
         folder.path / "replay",
-        frame_shape=trained.agent.frame_shape,
-        action_space=trained.agent.action_space,
-        num_envs=trained.replay["layout"]["num_envs"],
+        frame_shape=agent.frame_shape,
+        action_space=agent.action_space,
+        num_envs=spec.recipe.num_envs,
     )
-    store.load(trained.replay)
+    with explaining_misfits(checkpoint):
+        store.load(checkpoint.state["replay"])
     return store
 
 
 def evaluate_run(
-    agent: Agent,
+    trained: TrainedAgent,
     spec: RunSpec,
-    progress: Progress,
     *,
     episodes: int,
     env: EnvSpec | None = None,
@@ -70,14 +70,14 @@ def evaluate_run(
 ) -> Result:
     """Play episodes with the agent and with random actions; env and seed default to the run's."""
     env, seed = env or spec.env, spec.seed if seed is None else seed
-    temperature = spec.recipe.evaluation.temperature
+    progress = trained.progress
     games: dict[str, Any] = {
         "episodes": episodes,
         "seed": evaluation_seed(seed, progress.steps),
-        "temperature": temperature,
+        "temperature": spec.recipe.evaluation.temperature,
         "should_stop": should_stop,
     }
-    played = evaluate(agent, env, **games)
+    played = evaluate(trained.agent, env, **games)
     random = evaluate(None, env, **games)
     return Result(
         recipe=spec.recipe_name,
@@ -88,7 +88,8 @@ def evaluate_run(
         agent_steps=progress.steps,
         updates=progress.update_count,
         gradient_steps=progress.gradient_steps,
-        temperature=temperature,
+        temperature=spec.recipe.evaluation.temperature,
+        checkpoint=trained.manifest,
         returns=tuple(episode.score for episode in played),
         random_returns=tuple(episode.score for episode in random),
         info=info_by_name([episode.info for episode in played]),
@@ -97,18 +98,26 @@ def evaluate_run(
 
 
 def report_run(
-    folder: RunFolder, spec: RunSpec, agent: Agent, replay: ReplayStore | None
+    folder: RunFolder,
+    spec: RunSpec,
+    agent: Agent,
+    replay: ReplayStore | None,
+    result: Result,
+    note: Callable[[str], None],
 ) -> "ReportFiles":
     """Write report.html and its pictures, with a dream if there are replay and a world model."""
     # Imported here because matplotlib is slow to import.
     from tokenworlds.evaluation.report import write_report
 
+    events, notes = read_metrics(folder.path)
+    for text in notes:
+        note(text)
     return write_report(
         folder.path,
         spec=spec,
         machine=folder.machine,
-        events=read_metrics(folder.path),
-        result=read_result(folder.path / FILE),
+        events=events,
+        result=result,
         best=best_return(spec.env.name),
         dream=None if replay is None else dream_if_possible(agent, replay, spec.seed),
     )

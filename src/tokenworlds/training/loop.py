@@ -8,10 +8,12 @@ from statistics import mean
 
 from torch import Tensor
 
+from tokenworlds.core.description import to_json
 from tokenworlds.core.progress import Every, Phase, Progress
 from tokenworlds.core.protocols import Screen
-from tokenworlds.envs.vector import Finished
+from tokenworlds.envs.vector import EnvironmentFailed, Finished
 from tokenworlds.evaluation.episodes import EvaluationStopped, evaluate, evaluation_seed
+from tokenworlds.runs.checkpoint import Checkpoint, explaining_misfits
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.metrics import Average, MetricsFile
 from tokenworlds.runs.recipe import build_schedule
@@ -34,6 +36,10 @@ class Loop:
         self.goal = self.schedule.goal
         self._tended = 0
         self._saved: Progress | None = None
+        self._cut = False
+        """Whether the last phase was not completed."""
+        self._inexact: int | None = None
+        """The step at which the run lost its replay, if it did."""
 
     @property
     def steps(self) -> int:
@@ -51,31 +57,64 @@ class Loop:
     def begin(self) -> None:
         """Start a new run with a first checkpoint."""
         self.trainer.replay.clear()
-        self.metrics.cut(0)
+        self.metrics.clear()
         self.save()
+        self.folder.commit()
 
-    def resume(self) -> bool:
-        """Go back to the newest checkpoint that verifies; False if there is none."""
-        found, notes = self.folder.newest(lambda c: self.trainer.replay.verify(c.state["replay"]))
-        for text in notes:
+    def resume(self, with_replay: bool = True) -> None:
+        """Go back to the newest checkpoint that verifies.
+
+        Without its replay, the run collects as many steps as it did before its first update, then
+        goes on; it does not repeat an uninterrupted run.
+        """
+        verify = self._verify_replay if with_replay else None
+        newest = self.folder.newest(verify)
+        with explaining_misfits(newest.checkpoint):
+            notes = self._restore(newest.checkpoint, with_replay)
+        for text in (*newest.skipped, *notes):
             self.screen.note(text)
-        if found is None:
-            return False
-        for text in self.trainer.restore(found):
-            self.screen.note(text)
-        self.metrics.cut(found.state["metrics"])
+
+    def _verify_replay(self, checkpoint: Checkpoint) -> None:
+        with explaining_misfits(checkpoint):
+            self.trainer.replay.verify(checkpoint.state["replay"])
+
+    def _restore(self, found: Checkpoint, with_replay: bool) -> list[str]:
+        """Returns notes for the user."""
+        notes = self.trainer.restore(found, with_replay)
+        notes += self.metrics.restore(found.state["metrics"])
         self.average.restore(found.state["average"])
         self._tended = found.state["tended"]
+        self._inexact = found.state["inexact"]
+        self._cut = found.state["cut"]
         self._saved = self.trainer.progress
-        return True
+        if not with_replay:
+            self._inexact = self.steps
+            self.trainer.collect_anew(next(self.schedule.phases(Progress())).collect)
+        if self._inexact is not None:
+            notes.append(
+                f"the run lost its replay at step {self._inexact:,} and collected anew: it does "
+                "not repeat an uninterrupted run"
+            )
+        return notes
 
     def run(self, should_stop: Callable[[], bool]) -> bool:
         """Work through the phases, then save; returns whether the goal is reached.
 
-        What was due when a run stopped comes first.
+        What was due when a run stopped comes first, unless an environment failed within a phase:
+        that is continued. A failure is saved, so that the run can be resumed from there.
         """
+        try:
+            self._work(should_stop)
+        except EnvironmentFailed:
+            self.save()
+            raise
+        self.save()
+        return self.finished
+
+    def _work(self, should_stop: Callable[[], bool]) -> None:
         phases = self.schedule.phases(self.trainer.progress)
-        self._tend(should_stop)
+        if not self._cut:
+            self._tend(should_stop)
         while not self.finished and not should_stop():
             phase = next(phases)
             if phase.collect:
@@ -85,14 +124,14 @@ class Loop:
                     metrics = self.trainer.update(name)
                 self._note(metrics)
             self._tend(should_stop)
-        self.save()
-        return self.finished
 
     def _collect(self, phase: Phase) -> None:
         steps = phase.collect * self.spec.recipe.num_envs
         # Random play does not show how long acting takes.
         with nullcontext() if phase.random else self.throughput.measure("agent_steps", steps):
+            self._cut = True
             finished = self.trainer.collect(phase)
+            self._cut = False
         for game in finished:
             self._note({"collect/return": game.score, "collect/length": float(game.length)})
 
@@ -172,8 +211,16 @@ class Loop:
         """Write a checkpoint, unless this progress is saved already."""
         if self._saved == self.trainer.progress:
             return
-        more = {"metrics": self.metrics.sync(), "average": self.average.state()}
-        checkpoint = self.trainer.checkpoint(**more, tended=self._tended)
+        envs = self.trainer.envs
+        checkpoint = self.trainer.checkpoint(
+            metrics=self.metrics.state(),
+            average=self.average.state(),
+            tended=self._tended,
+            inexact=self._inexact,
+            cut=self._cut,
+            frame_shape=to_json(envs.frame_shape),
+            action_space=to_json(envs.action_space),
+        )
         self.folder.save(self.step, checkpoint, self.spec.recipe.housekeeping.keep)
         self._saved = self.trainer.progress
 

@@ -7,20 +7,29 @@ from pathlib import Path
 from typing import Any
 
 from tokenworlds.agent import Agent
+from tokenworlds.core.files import DamagedFile
 from tokenworlds.core.progress import Progress
 from tokenworlds.core.protocols import HasRemark, Screen
 from tokenworlds.evaluation.episodes import EvaluationStopped
 from tokenworlds.evaluation.results import FILE, Result, read_result, write_result
-from tokenworlds.replay.store import DamagedReplay, ReplayStore
+from tokenworlds.replay.store import ReplayStore
+from tokenworlds.runs.checkpoint import Checkpoint
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.machine import describe_machine
 from tokenworlds.runs.recipe import build_schedule
 from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training.dry_run import dry_run, naming_mismatches
-from tokenworlds.training.evaluation import evaluate_run, load_agent, open_replay, report_run
+from tokenworlds.training.evaluation import (
+    TrainedAgent,
+    evaluate_run,
+    load_agent,
+    open_replay,
+    report_run,
+)
 from tokenworlds.training.loop import Loop
 
 Stop = Callable[[], bool]
+Note = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,24 +62,28 @@ def remarks(agent: Agent) -> list[str]:
     return [part.remark for part in parts if part.remark]
 
 
-def resume(spec: RunSpec, folder: RunFolder, screen: Screen, should_stop: Stop) -> SessionEnd:
-    """Continue from the newest checkpoint, or from scratch if none was written yet."""
+def resume(
+    spec: RunSpec,
+    folder: RunFolder,
+    screen: Screen,
+    should_stop: Stop,
+    with_replay: bool = True,
+) -> SessionEnd:
+    """Continue from the newest checkpoint."""
     with ExitStack() as stack:
         folder.lock()
         stack.callback(folder.unlock)
         for text in version_warnings(folder.machine, describe_machine()):
             screen.note(text)
         loop = stack.enter_context(closing(Loop(spec, folder, screen)))
-        if not folder.has_checkpoints:
-            loop.begin()
-        elif not loop.resume():
-            raise folder.no_checkpoint()
+        loop.resume(with_replay)
         return train(loop, should_stop)
 
 
 def version_warnings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """A warning for each package whose version differs from that at the start of the run."""
     had, has = before.get("packages", {}), now["packages"]
+    had = had if isinstance(had, dict) else {}
     return [
         f"started with {name} {had[name]}, resumed with {has.get(name, 'none')}: "
         "the result may differ from that of an uninterrupted run"
@@ -83,71 +96,98 @@ def train(loop: Loop, should_stop: Stop) -> SessionEnd:
     finished, progress = loop.run(should_stop), loop.trainer.progress
     if not finished:
         return SessionEnd(progress.steps)
-    agent, replay = loop.trainer.agent, loop.trainer.replay
-    result = final_result(loop.folder, loop.spec, agent, progress, should_stop)
+    trained = TrainedAgent(loop.trainer.agent, progress, loop.folder.saved)
+    folder, spec, screen = loop.folder, loop.spec, loop.screen
+    result = final_result(folder, spec, trained, should_stop, screen.note)
     end = SessionEnd(progress.steps, result)
-    return end if result is None else add_report(loop.folder, loop.spec, agent, replay, end)
+    return add_report(folder, spec, trained.agent, loop.trainer.replay, screen.note, end)
 
 
-def finish(spec: RunSpec, folder: RunFolder, should_stop: Stop) -> SessionEnd | None:
+def finish(spec: RunSpec, folder: RunFolder, should_stop: Stop, note: Note) -> SessionEnd | None:
     """Evaluate and report a trained run, unless that is done; None if training is not over."""
     schedule = build_schedule(spec.recipe)
     if folder.latest_step < schedule.step(schedule.goal):
         return None
-    done = finished_session(folder, schedule.goal)
+    newest = folder.newest()
+    if not newest.skipped:
+        folder.complete_save(spec.recipe.housekeeping.keep)
+    done = finished_session(folder, schedule.goal, newest.checkpoint, note)
     if done is not None:
         return done
-    trained = load_agent(folder, spec)
+    trained = load_agent(spec, newest.checkpoint)
     if not trained.progress.reaches(schedule.goal):
         return None
-    result = final_result(folder, spec, trained.agent, trained.progress, should_stop)
+    for text in newest.skipped:
+        note(text)
+    result = final_result(folder, spec, trained, should_stop, note)
     end = SessionEnd(trained.progress.steps, result)
-    if result is None:
-        return end
     try:
-        replay = open_replay(folder, trained)
-    except DamagedReplay:
+        replay = open_replay(folder, spec, trained.agent, newest.checkpoint)
+    except DamagedFile as error:
+        note(f"{error}; the report has no dream")
         replay = None
-    return add_report(folder, spec, trained.agent, replay, end)
+    return add_report(folder, spec, trained.agent, replay, note, end)
 
 
 def final_result(
-    folder: RunFolder, spec: RunSpec, agent: Agent, progress: Progress, should_stop: Stop
+    folder: RunFolder, spec: RunSpec, trained: TrainedAgent, should_stop: Stop, note: Note
 ) -> Result | None:
     """The final evaluation, from evaluation.json if that has it; None if stopped."""
-    found = read_result(folder.path / FILE)
+    found = stored_result(folder, note)
     episodes = spec.recipe.evaluation.final_episodes
-    if found is not None and is_final(found, spec, progress, episodes):
+    if found is not None and is_final(found, spec, trained, episodes):
         return found
     try:
-        result = evaluate_run(agent, spec, progress, episodes=episodes, should_stop=should_stop)
+        result = evaluate_run(trained, spec, episodes=episodes, should_stop=should_stop)
     except EvaluationStopped:
         return None
     write_result(folder.path / FILE, result)
     return result
 
 
-def is_final(result: Result, spec: RunSpec, progress: Progress, episodes: int) -> bool:
-    """Whether a result has the progress, the run's protocol and enough episodes."""
+def stored_result(folder: RunFolder, note: Note) -> Result | None:
+    """The result in evaluation.json; None, with a note, if the file was changed."""
+    try:
+        return read_result(folder.path / FILE)
+    except DamagedFile as error:
+        note(f"{error}; it is not used")
+        return None
+
+
+def is_final(result: Result, spec: RunSpec, trained: TrainedAgent, episodes: int) -> bool:
+    """Whether a result is that of the trained agent, with the run's protocol and episodes."""
     same_protocol = result.protocol == spec.env.protocol
-    return same_protocol and len(result.returns) >= episodes and is_at(result, progress)
+    same_agent = result.checkpoint == trained.manifest and is_at(result, trained.progress)
+    return same_protocol and len(result.returns) >= episodes and same_agent
 
 
 def is_at(result: Result, progress: Progress) -> bool:
     return (result.agent_steps, result.updates) == (progress.steps, progress.update_count)
 
 
-def finished_session(folder: RunFolder, goal: Progress) -> SessionEnd | None:
+def finished_session(
+    folder: RunFolder, goal: Progress, newest: Checkpoint, note: Note
+) -> SessionEnd | None:
     """The end of a run that was evaluated at its goal and has its report; else None."""
-    result = read_result(folder.path / FILE)
+    result = stored_result(folder, note)
     curve, page = folder.path / "curve.png", folder.path / "report.html"
-    if result is None or not is_at(result, goal) or not (curve.exists() and page.exists()):
+    if result is None or result.checkpoint != newest.manifest or not is_at(result, goal):
+        return None
+    if not (curve.exists() and page.exists()):
         return None
     return SessionEnd(goal.steps, result, curve, page)
 
 
 def add_report(
-    folder: RunFolder, spec: RunSpec, agent: Agent, replay: ReplayStore | None, end: SessionEnd
+    folder: RunFolder,
+    spec: RunSpec,
+    agent: Agent,
+    replay: ReplayStore | None,
+    note: Note,
+    end: SessionEnd,
 ) -> SessionEnd:
-    written = report_run(folder, spec, agent, replay)
+    """Write the report of a run that has its result."""
+    if end.result is None:
+        return end
+    written = report_run(folder, spec, agent, replay, end.result, note)
     return replace(end, curve=written.curve, page=written.page)

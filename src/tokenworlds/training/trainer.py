@@ -194,18 +194,19 @@ class Trainer:
         }
         return Checkpoint(tensors, state)
 
-    def restore(self, checkpoint: Checkpoint) -> list[str]:
-        """Go back to a checkpoint; returns notes about environments."""
+    def restore(self, checkpoint: Checkpoint, with_replay: bool = True) -> list[str]:
+        """Go back to a checkpoint; returns notes about environments.
+
+        Without replay, what belongs to its steps starts empty too.
+        """
         tensors, state = checkpoint.tensors, checkpoint.state
-        self.replay.restore(state["replay"])
+        if with_replay:
+            self._restore_replay(tensors, state["replay"])
+        else:
+            self.replay.clear()
         self.agent.load_state_dict(dict(tensors["weights"]))
         for name, learner in self.learners.items():
             learner.optimiser.restore(tensors[f"{OPTIMISER}{name}"])
-        self.sampler.restore({k: v.numpy() for k, v in tensors["sampler"].items()})
-        if self.tokens is not None:
-            self.tokens.restore(tensors[TOKENS])
-        if self.latents is not None:
-            self.latents.restore(tensors[LATENTS])
         self.progress = progress_of(checkpoint)
         notes = self.collector.restore(tensors["carry"], state["collector"])
         self.rng.bit_generator.state = state["rng"]
@@ -213,6 +214,21 @@ class Trainer:
             generator.set_state(tensors["generators"][name])
         restore_global_states(tensors["generators"], self.agent.device)
         return notes
+
+    def _restore_replay(
+        self, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]
+    ) -> None:
+        self.replay.restore(state)
+        self.sampler.restore({k: v.numpy() for k, v in tensors["sampler"].items()})
+        if self.tokens is not None:
+            self.tokens.restore(tensors[TOKENS])
+        if self.latents is not None:
+            self.latents.restore(tensors[LATENTS])
+
+    def collect_anew(self, steps: int) -> None:
+        """Fill an empty replay with steps of every environment, which do not count."""
+        longest = max(learning.length for learning in self.spec.recipe.learning.values())
+        self.collector.collect(max(steps, longest), random=False)
 
     def close(self) -> None:
         self.envs.close()
