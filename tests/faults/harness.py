@@ -1,0 +1,57 @@
+"""The command line of `scripts/faults`: which sections, for how long, and the table."""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from kills import Kills
+from runs_under_test import import_everything
+from trials import Section, Table, run_section
+
+SECTIONS: dict[str, tuple[Callable[[Path, int], Section], float, int]] = {
+    "kills": (Kills, 0.4, 6),
+}
+"""By name: the section, its share of the time, and its trials in a selection."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse(arguments)
+    os.environ["TERM"] = "dumb"
+    import_everything()
+    table, begin = Table(), time.monotonic()
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as workspace:
+        for name in options.only or SECTIONS:
+            run(name, Path(workspace), table, options)
+    print(*table.lines(), sep="\n")
+    command = " ".join(["scripts/faults", *(sys.argv[1:] if arguments is None else arguments)])
+    print(f"\n{time.monotonic() - begin:.0f} s, {time.strftime('%-d %B %Y')}, {command}")
+    return 1 if table.failures else 0
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="scripts/faults", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=20.0, help="time for all sections")
+    parser.add_argument("--only", choices=SECTIONS, action="append", help="may be repeated")
+    parser.add_argument("--seed", type=int, default=0, help="which trials are chosen")
+    parser.add_argument("--few", action="store_true", help="a selection, as in the tests")
+    parser.add_argument("--trial", help="repeat one trial of a section")
+    return parser.parse_args(arguments)
+
+
+def run(name: str, workspace: Path, table: Table, options: argparse.Namespace) -> None:
+    build, share, few = SECTIONS[name]
+    section = build(workspace, options.seed)
+    if options.trial is not None:
+        table.add(name, options.trial, section.run(options.trial))
+        return
+    shares = sum(SECTIONS[each][1] for each in options.only or SECTIONS)
+    seconds = 60 * options.minutes * share / shares
+    run_section(section, table, seconds, few if options.few else None)
+    print(f"{name}: {table.total(name):,} trials", file=sys.stderr, flush=True)
+    if not options.few and table.total(name) < section.enough:
+        table.remarks.append(f"{name}: fewer than {section.enough:,} trials in this time")
