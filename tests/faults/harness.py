@@ -8,12 +8,21 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from damaged_runs import DamagedRuns
+from fuzzing import Fuzzing
 from kills import Kills
+from power_loss import PowerLosses
 from runs_under_test import import_everything
+from soak import Hostile, Soak
 from trials import Section, Table, run_section
 
 SECTIONS: dict[str, tuple[Callable[[Path, int], Section], float, int]] = {
-    "kills": (Kills, 0.4, 6),
+    "kills": (Kills, 0.35, 6),
+    "power": (PowerLosses, 0.15, 10),
+    "damages": (DamagedRuns, 0.25, 50),
+    "fuzz": (Fuzzing, 0.2, 6),
+    "hostile": (Hostile, 0.02, 1),
+    "soak": (Soak, 0.03, 1),
 }
 """By name: the section, its share of the time, and its trials in a selection."""
 

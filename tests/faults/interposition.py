@@ -54,8 +54,8 @@ class Interposition:
         for name in ("rename", "replace"):
             self._replace(name, self._renamed)
         for name in ("unlink", "remove"):
-            self._replace(name, lambda path, *, dir_fd=None: self._at("unlink", path, dir_fd))
-        self._replace("rmdir", lambda path, *, dir_fd=None: self._at("rmdir", path, dir_fd))
+            self._replace(name, lambda path, *, dir_fd=None: self._removed("unlink", path, dir_fd))
+        self._replace("rmdir", lambda path, *, dir_fd=None: self._removed("rmdir", path, dir_fd))
         self._replace("mkdir", self._made)
 
     def _replace(self, name: str, describe: Callable[..., Operation | None]) -> None:
@@ -89,10 +89,15 @@ class Interposition:
             return None
         return self._at("create", path, dir_fd)
 
+    def _removed(self, kind: Change, path: Name, dir_fd: int | None) -> Operation | None:
+        there = os.path.lexists(absolute(path, dir_fd))
+        return self._at(kind, path, dir_fd) if there else None
+
     def _made(
         self, path: Name, mode: int = 0o777, *, dir_fd: int | None = None
     ) -> Operation | None:
-        if os.path.lexists(absolute(path, dir_fd)):
+        made = absolute(path, dir_fd)
+        if os.path.lexists(made) or not os.path.isdir(os.path.dirname(made)):
             return None  # This will fail.
         return self._at("mkdir", path, dir_fd)
 
@@ -166,4 +171,4 @@ def fail_to_read(root: Path, name: str) -> None:
         def __init__(self, file: Any) -> None:
             self.fileno, self.read, self.readinto = file.fileno, broken, broken
 
-    files.opened = Unreadable  # type: ignore[assignment,misc]
+    files.opened = Unreadable

@@ -56,12 +56,16 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a trial showed; it counts as `count` trials in the line `row` of the table."""
+    """What a trial showed; it counts as `count` trials in the line `row` of the table.
+
+    Some trials try many inputs, of which further ones, `sentences`, ended in one sentence.
+    """
 
     row: str
     kind: Kind
     detail: str = ""
     count: int = 1
+    sentences: int = 0
 
 
 class Section(Protocol):
@@ -86,7 +90,9 @@ class Table:
 
     def add(self, section: str, trial: str, outcome: Outcome) -> None:
         row = f"{section}: {outcome.row}"
-        self.counts.setdefault(row, Counter())[outcome.kind] += outcome.count
+        counts = self.counts.setdefault(row, Counter())
+        counts[outcome.kind] += outcome.count
+        counts["sentence"] += outcome.sentences
         if outcome.kind == "failure":
             command = f"scripts/faults --only {section} --trial '{trial}'"
             self.failures.append(f"{command}\n    {outcome.detail}")
