@@ -22,7 +22,7 @@ class Audit:
         paths = sysconfig.get_paths()
         own = Path(sys.modules["tokenworlds"].__path__[0])
         installed = [paths["stdlib"], paths["purelib"], sys.prefix, sys.base_prefix, *sys.path[1:]]
-        allowed = [inside, own, *installed, "/proc", "/sys"]
+        allowed = [str(inside), str(own), *installed, "/proc", "/sys"]
         self.allowed = tuple(f"{os.path.realpath(path)}/" for path in allowed)
         loaded = {name.partition(".")[0] for name in sys.modules}
         self.packages = loaded | set(packages_distributions()) | sys.stdlib_module_names - CANARIES

@@ -171,4 +171,4 @@ def fail_to_read(root: Path, name: str) -> None:
         def __init__(self, file: Any) -> None:
             self.fileno, self.read, self.readinto = file.fileno, broken, broken
 
-    files.opened = Unreadable
+    files.opened = Unreadable  # type: ignore[assignment]

@@ -110,8 +110,8 @@ def mark_checkpoints(log: list[Operation]) -> None:
         save(folder, step, checkpoint, keep)
         log.append(Operation("mark", f"saved {step}"))
 
-    RunFolder.commit = commit_and_mark  # type: ignore[method-assign]
-    RunFolder.save = save_and_mark  # type: ignore[method-assign]
+    RunFolder.commit = commit_and_mark  # type: ignore[method-assign,assignment]
+    RunFolder.save = save_and_mark  # type: ignore[method-assign,assignment]
 
 
 def keeping(variant: str) -> Callable[[], bool]:

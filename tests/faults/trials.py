@@ -154,6 +154,8 @@ def end_process(work: Callable[[], int], captured: list[int]) -> None:
     try:
         for descriptor, target in zip(captured, (1, 2), strict=True):
             os.dup2(descriptor, target)
+        # The objects of a test may be those that capture its output.
+        sys.stdout, sys.stderr = (open(target, "w", closefd=False) for target in (1, 2))  # noqa: SIM115
         code = work()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else CRASHED
