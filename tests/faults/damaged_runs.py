@@ -199,8 +199,12 @@ def load(run: Path) -> Callable[[], int]:
 
 
 def without(reading: Reading, name: str) -> Reading:
-    """A file that nobody read or replaced may stay damaged."""
-    kept = {file: content for file, content in reading.product.items() if file != name}
+    """A file or folder that nobody read or replaced may stay damaged."""
+    kept = {
+        file: content
+        for file, content in reading.product.items()
+        if file != name and not file.startswith(f"{name}/")
+    }
     return Reading(reading.end, kept)
 
 

@@ -25,11 +25,12 @@ COMPARED = ("checkpoints/", "replay/", "metrics.jsonl", "evaluation.json", "run.
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """An uninterrupted run: its files, the kinds of its operations, its duration."""
+    """An uninterrupted run: its files, the kinds of its operations, its duration, its output."""
 
     files: dict[str, bytes]
     operations: list[str]
     seconds: float
+    said: str
 
 
 class Kills:
@@ -92,7 +93,8 @@ class Kills:
     def _problem(self, run: Path, case: Case, end: Ended) -> str:
         if end.code:
             return end.summary
-        return difference(self.twin(case).files, snapshot(run)) or unexpected_note(end)
+        twin = self.twin(case)
+        return difference(twin.files, snapshot(run)) or unexpected_note(end, twin)
 
     def twin(self, case: Case) -> Twin:
         if case.name not in self._twins:
@@ -132,7 +134,7 @@ def make_twin(workspace: Path, case: Case) -> Twin:
     if end.code:
         raise RuntimeError(f"{case.name} does not run: {end.summary}")
     operations = json.loads((folder / "operations.json").read_text())
-    return Twin(snapshot(folder / RUN), operations, end.seconds)
+    return Twin(snapshot(folder / RUN), operations, end.seconds, end.out + end.err)
 
 
 def difference(expected: dict[str, bytes], found: dict[str, bytes]) -> str:
@@ -155,7 +157,7 @@ def compared(files: dict[str, bytes]) -> dict[str, bytes]:
     return {name: content for name, content in files.items() if name.startswith(COMPARED)}
 
 
-def unexpected_note(end: Ended) -> str:
+def unexpected_note(end: Ended, twin: Twin) -> str:
     """Nothing that was saved is lost, so nothing needs to be announced."""
     notes = [line for line in (end.out + end.err).splitlines() if "note: " in line]
-    return notes[0] if notes else ""
+    return next((note for note in notes if note not in twin.said), "")

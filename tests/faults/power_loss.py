@@ -92,7 +92,9 @@ class PowerLosses:
             if end.code:
                 problem = problem or end.summary
             files = snapshot(folder / RUN)
-            problem = problem or unexpected_note(end) or difference(self.twin.files, files)
+            problem = (
+                problem or unexpected_note(end, self.twin) or difference(self.twin.files, files)
+            )
         row = f"{session}, {'only synced changes' if variant == 'synced' else 'some other changes'}"
         return Outcome(row, "failure" if problem else "same", problem)
 

@@ -108,5 +108,5 @@ class Hostile:
             sum(map(int, re.findall(rf"(\d+) {word}", end.stdout))) for word in ("passed", "failed")
         )
         if end.returncode or failed:
-            return Outcome("environments", "failure", end.stdout.strip().splitlines()[-1])
-        return Outcome("environments", "same", count=passed)
+            return Outcome("tests of environments", "failure", end.stdout.strip().splitlines()[-1])
+        return Outcome("tests of environments", "same", count=passed)

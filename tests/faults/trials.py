@@ -85,7 +85,8 @@ class Table:
     """Counts of outcomes by row, and a reproduction of each failure."""
 
     counts: dict[str, Counter[Kind]] = field(default_factory=dict)
-    failures: list[str] = field(default_factory=list)
+    failures: dict[str, list[str]] = field(default_factory=dict)
+    """Commands that repeat a failure, by what it showed."""
     remarks: list[str] = field(default_factory=list)
 
     def add(self, section: str, trial: str, outcome: Outcome) -> None:
@@ -95,7 +96,7 @@ class Table:
         counts["sentence"] += outcome.sentences
         if outcome.kind == "failure":
             command = f"scripts/faults --only {section} --trial '{trial}'"
-            self.failures.append(f"{command}\n    {outcome.detail}")
+            self.failures.setdefault(outcome.detail, []).append(command)
         elif outcome.detail and outcome.detail not in self.remarks:
             self.remarks.append(outcome.detail)
 
@@ -118,8 +119,9 @@ class Table:
         if self.remarks:
             yield ""
         yield from self.remarks
-        for failure in self.failures:
-            yield f"\nFAILED  {failure}"
+        for detail, commands in self.failures.items():
+            more = f" (and {len(commands) - 1} more)" if len(commands) > 1 else ""
+            yield f"\nFAILED  {commands[0]}{more}\n    {detail}"
 
 
 def run_section(section: Section, table: Table, seconds: float, most: int | None = None) -> None:
