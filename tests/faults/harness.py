@@ -17,9 +17,9 @@ from soak import Hostile, Soak
 from trials import Section, Table, run_section
 
 SECTIONS: dict[str, tuple[Callable[[Path, int], Section], float, int]] = {
-    "kills": (Kills, 0.35, 6),
-    "power": (PowerLosses, 0.15, 10),
-    "damages": (DamagedRuns, 0.25, 50),
+    "kills": (Kills, 0.35, 4),
+    "power": (PowerLosses, 0.15, 8),
+    "damages": (DamagedRuns, 0.25, 40),
     "fuzz": (Fuzzing, 0.2, 6),
     "hostile": (Hostile, 0.02, 1),
     "soak": (Soak, 0.03, 1),
