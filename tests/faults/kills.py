@@ -138,15 +138,12 @@ def make_twin(workspace: Path, case: Case) -> Twin:
 
 
 def difference(expected: dict[str, bytes], found: dict[str, bytes]) -> str:
-    """The first file that makes a run other than its twin; what nothing reads back is left out.
-
-    A checkpoint that was about to be deleted may stay.
-    """
+    """The first file that makes a run other than its twin; what nothing reads back is left out."""
     expected, found = compared(expected), compared(found)
     for name in sorted(expected.keys() | found.keys()):
         if name not in found:
             return f"{name} is missing"
-        if name not in expected and not name.startswith("checkpoints/"):
+        if name not in expected:
             return f"{name} should not be there"
         if name in expected and found[name] != expected[name]:
             return f"{name} differs"
