@@ -11,7 +11,7 @@ from torch import Tensor
 from tokenworlds.core.description import to_json
 from tokenworlds.core.progress import Every, Phase, Progress
 from tokenworlds.core.protocols import Screen
-from tokenworlds.envs.vector import EnvironmentFailed, Finished
+from tokenworlds.envs.vector import Finished
 from tokenworlds.evaluation.episodes import EvaluationStopped, evaluate, evaluation_seed
 from tokenworlds.runs.checkpoint import Checkpoint, explaining_misfits
 from tokenworlds.runs.folder import RunFolder
@@ -101,17 +101,8 @@ class Loop:
         """Work through the phases, then save; returns whether the goal is reached.
 
         What was due when a run stopped comes first, unless an environment failed within a phase:
-        that is continued. A failure is saved, so that the run can be resumed from there.
+        that is continued.
         """
-        try:
-            self._work(should_stop)
-        except EnvironmentFailed:
-            self.save()
-            raise
-        self.save()
-        return self.finished
-
-    def _work(self, should_stop: Callable[[], bool]) -> None:
         phases = self.schedule.phases(self.trainer.progress)
         if not self._cut:
             self._tend(should_stop)
@@ -124,6 +115,8 @@ class Loop:
                     metrics = self.trainer.update(name)
                 self._note(metrics)
             self._tend(should_stop)
+        self.save()
+        return self.finished
 
     def _collect(self, phase: Phase) -> None:
         steps = phase.collect * self.spec.recipe.num_envs

@@ -10,6 +10,7 @@ from tokenworlds.agent import Agent
 from tokenworlds.core.files import DamagedFile
 from tokenworlds.core.progress import Progress
 from tokenworlds.core.protocols import HasRemark, Screen
+from tokenworlds.envs.vector import EnvironmentFailed
 from tokenworlds.evaluation.episodes import EvaluationStopped
 from tokenworlds.evaluation.results import FILE, Result, read_result, write_result
 from tokenworlds.replay.store import ReplayStore
@@ -93,7 +94,16 @@ def version_warnings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[
 
 
 def train(loop: Loop, should_stop: Stop) -> SessionEnd:
-    finished, progress = loop.run(should_stop), loop.trainer.progress
+    """Train to the end, evaluate and report.
+
+    If an environment fails, the run is saved first, so that it can be resumed from there.
+    """
+    try:
+        finished = loop.run(should_stop)
+    except EnvironmentFailed:
+        loop.save()
+        raise
+    progress = loop.trainer.progress
     if not finished:
         return SessionEnd(progress.steps)
     trained = TrainedAgent(loop.trainer.agent, progress, loop.folder.saved)
