@@ -116,7 +116,7 @@ class DamagedRuns:
         expected = self._read_intact(state, reader)
         with tempfile.TemporaryDirectory(dir=self.workspace) as folder:
             run, outside = self._copy(state, Path(folder))
-            name = real_name(run, file)
+            name, intact = real_name(run, file), listing(run)
             damages.apply(damage, run / name, outside)
             before = (listing(run), listing(outside))
             found = read(run, reader, lambda: damages.break_disk(damage, run, name))
@@ -125,7 +125,8 @@ class DamagedRuns:
         problem = disturbed(before, after, reader, found.end)
         if problem:
             return Outcome(row, "failure", problem)
-        kind, detail = judge(found, without(expected, name), damage, name)
+        damaged = {each for each in intact if before[0].get(each) != intact[each]}
+        kind, detail = judge(found, without(expected, damaged), damage, name)
         return Outcome(row, kind, detail if kind == "failure" else "")
 
     def _copy(self, state: str, folder: Path) -> tuple[Path, Path]:
@@ -198,13 +199,9 @@ def load(run: Path) -> Callable[[], int]:
     return work
 
 
-def without(reading: Reading, name: str) -> Reading:
-    """A file or folder that nobody read or replaced may stay damaged."""
-    kept = {
-        file: content
-        for file, content in reading.product.items()
-        if file != name and not file.startswith(f"{name}/")
-    }
+def without(reading: Reading, names: set[str]) -> Reading:
+    """Files that nobody read or replaced may stay damaged."""
+    kept = {file: content for file, content in reading.product.items() if file not in names}
     return Reading(reading.end, kept)
 
 
