@@ -146,14 +146,11 @@ class Agent(nn.Module):
 
     @staticmethod
     def _load_saved(folder: Path, trust: Trust) -> "Agent":
-        try:
-            document = files.read_signed_json(folder, CONFIG, LONGEST_RUN)
-            content = files.read_bytes(folder, WEIGHTS, physical_memory())
-            if files.sha256(content) != document.pop("weights", None):
-                raise DamagedFile(folder / WEIGHTS, "it is not as it was written")
-            weights = read_tensors(content, folder / WEIGHTS)
-        except DamagedFile as error:
-            raise UserError(str(error)) from None
+        document = files.read_signed_json(folder, CONFIG, LONGEST_RUN)
+        content = files.read_bytes(folder, WEIGHTS, physical_memory())
+        if files.sha256(content) != document.pop("weights", None):
+            raise DamagedFile(folder / WEIGHTS, "it is not as it was written")
+        weights = read_tensors(content, folder / WEIGHTS)
         if document.pop("format", None) != FORMAT:
             raise UserError(f"{folder / CONFIG} has another format than {FORMAT}: save it again")
         hints = document.pop("own_files", {})

@@ -41,7 +41,7 @@ def refusal(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def edit(path: Path, change: Any) -> None:
-    """Change a JSON document, in every checkpoint's copy and manifest too."""
+    """Change a JSON document in place."""
     document = json.loads(path.read_text())
     change(document)
     path.write_text(json.dumps(document, indent=2) + "\n")
@@ -363,3 +363,13 @@ def test_a_kill_while_old_checkpoints_are_deleted_leaves_none_behind(
 
 def snapshot_names(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
+
+
+def test_a_checkpoint_with_a_nonsensical_copy_of_run_json_is_skipped(
+    stopped: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    newest = newest_checkpoint(stopped)
+    (newest / "run.json").write_bytes(b"{")
+    forge(newest / "manifest.json")
+    assert main(["evaluate", str(stopped), "--episodes", "1"]) == 0
+    assert f"checkpoint {newest.name} is skipped" in capsys.readouterr().err

@@ -31,7 +31,7 @@ SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 LINKED = {errno.ELOOP, errno.ENOTDIR, errno.EMLINK}
 
 
-class DamagedFile(Exception):
+class DamagedFile(UserError):
     """A file is missing, or not as it was written. An error of the disk is no damage."""
 
     def __init__(self, path: Path, reason: str) -> None:

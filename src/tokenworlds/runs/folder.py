@@ -214,11 +214,11 @@ class RunFolder:
                 intact = intact or checkpoint
                 if verify is not None:
                     verify(checkpoint)
+                self._compare(checkpoint)
             except DamagedFile as error:
                 if path.exists():  # Otherwise the run has just deleted it.
                     skipped.append(f"checkpoint {path.name} is skipped: {error}")
                 continue
-            self._compare(checkpoint)
             self.saved = checkpoint.manifest
             return Newest(checkpoint, tuple(skipped))
         raise self._none_usable(skipped, intact)
