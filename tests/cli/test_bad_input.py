@@ -228,3 +228,12 @@ def test_a_recipe_that_cannot_run_leaves_no_folder(
     assert main(["train", "--steps", "200", "--run", str(run), "--set", choice]) == 2
     assert expected in capsys.readouterr().err
     assert not run.exists()
+
+
+def test_more_environments_than_memory_holds_are_refused_at_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(train(Path("run"), "num_envs=100000000", "schedule.warm_up=1000000000")) == 2
+    text = sentence(capsys.readouterr().err)
+    assert text == "num_envs=100000000 environments do not fit into memory: choose fewer"
+    assert not Path("run").exists()

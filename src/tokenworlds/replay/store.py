@@ -22,6 +22,8 @@ from tokenworlds.core.files import DamagedFile
 from tokenworlds.core.types import ActionSpace, FrameShape
 
 FORMAT = 2
+CHUNK = 1024
+"""Steps of one environment in a file."""
 OPEN_MAPS = 128  # Each map of Python keeps a file descriptor open; macOS allows 256 in all.
 KINDS = ("frames", "steps")
 
@@ -47,7 +49,7 @@ class ReplayStore:
         frame_shape: FrameShape,
         action_space: ActionSpace,
         num_envs: int,
-        chunk: int = 1024,
+        chunk: int = CHUNK,
     ) -> None:
         self.folder = folder
         self.frame_shape = frame_shape

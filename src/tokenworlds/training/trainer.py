@@ -33,8 +33,8 @@ from tokenworlds.core.seeding import (
 from tokenworlds.core.types import Segment
 from tokenworlds.envs.vector import Finished, VectorEnv
 from tokenworlds.replay.sampling import Windows, gather
-from tokenworlds.replay.store import ReplayStore
-from tokenworlds.runs.checkpoint import Checkpoint
+from tokenworlds.replay.store import CHUNK, ReplayStore
+from tokenworlds.runs.checkpoint import Checkpoint, physical_memory
 from tokenworlds.runs.recipe import Recipe
 from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training.collector import Collector, LatentStore
@@ -52,13 +52,18 @@ def progress_of(checkpoint: Checkpoint) -> Progress:
 
 
 @contextmanager
-def explaining_memory(num_envs: int) -> Iterator[None]:
+def explaining_memory(recipe: Recipe) -> Iterator[None]:
+    """Name `num_envs` where memory is short; checked first, since making them may take hours."""
+    short = UserError(
+        f"num_envs={recipe.num_envs} environments do not fit into memory: choose fewer"
+    )
+    channels = 1 if recipe.grey else 3
+    if recipe.num_envs * CHUNK * recipe.resolution**2 * channels > physical_memory():
+        raise short
     try:
         yield
     except MemoryError as error:
-        raise UserError(
-            f"num_envs={num_envs} environments do not fit into memory: choose fewer"
-        ) from error
+        raise short from error
 
 
 class Trainer:
@@ -73,11 +78,11 @@ class Trainer:
         self.spec = spec
         self.progress = Progress()
         num_envs = spec.recipe.num_envs
-        with explaining_memory(num_envs):
+        with explaining_memory(spec.recipe):
             self.envs = VectorEnv(spec.env, num_envs=num_envs, seed=spec.seed)
         shapes = {"frame_shape": self.envs.frame_shape, "action_space": self.envs.action_space}
         self.agent = Agent.build(spec.recipe, **shapes, precision=spec.precision).to(spec.device)
-        with explaining_memory(num_envs):
+        with explaining_memory(spec.recipe):
             self.replay = ReplayStore(folder / "replay", num_envs=num_envs, **shapes)
         self.generators = {
             name: torch_generator(spec.seed, name, device=spec.device) for name in ("act", "dream")
