@@ -1,0 +1,1 @@
+"""Published scores as data, with their sources: see SOURCES.md in this package."""
