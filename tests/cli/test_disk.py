@@ -195,6 +195,17 @@ def test_a_run_killed_before_its_first_checkpoint_is_trained_again(
     assert final_weights(run) == final_weights(finished)
 
 
+def test_a_start_killed_while_it_deletes_an_earlier_start_is_trained_again(
+    finished: Path,
+) -> None:
+    run = Path("run")
+    (run / ".deleting-checkpoints" / ".partial-step-000000000").mkdir(parents=True)
+    (run / ".starting").touch()
+    assert main(train(run)) == 0
+    assert final_weights(run) == final_weights(finished)
+    assert not (run / ".deleting-checkpoints").exists()
+
+
 def test_a_folder_with_other_files_is_not_taken_for_a_killed_start(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -305,10 +305,12 @@ def remove_tree(path: Path) -> None:
     if path.is_symlink():
         raise linked(path)
     doomed = path
-    if not path.name.startswith((PARTIAL, DELETING)) and path.exists():
+    if not path.name.startswith((PARTIAL, DELETING)):
         doomed = path.with_name(f"{DELETING}{path.name}")
+        # Left by an earlier deletion that was killed.
         remove_tree(doomed)
-        path.rename(doomed)
+        if path.exists():
+            path.rename(doomed)
     if doomed.exists():
         shutil.rmtree(doomed)
 

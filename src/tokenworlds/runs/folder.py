@@ -27,8 +27,8 @@ from tokenworlds.runs.spec import RunSpec
 FORMAT = 3
 """The format of run.json and of everything beside it. Format 1 did not write its number."""
 STARTING = ".starting"
-BEGUN = {STARTING, "checkpoints", "replay", "metrics.jsonl", "tensorboard"}
-"""What a run that was killed before its first checkpoint leaves behind."""
+BEGUN = {STARTING, "checkpoints", ".deleting-checkpoints", "replay", "metrics.jsonl", "tensorboard"}
+"""What runs that were killed before their first checkpoint leave behind, one after another."""
 LONGEST_RUN = 2**22
 Verify = Callable[[Checkpoint], None]
 
