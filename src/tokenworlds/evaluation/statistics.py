@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tokenworlds.core.errors import UserError, unknown
-from tokenworlds.published.references import Reference, reference_sets
+from tokenworlds.published import Reference, reference_sets
 
 Scores = Mapping[str, Sequence[float]]
 Array = np.ndarray

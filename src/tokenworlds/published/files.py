@@ -6,5 +6,12 @@ from typing import Any
 
 
 def read(name: str) -> Any:
-    text = files("tokenworlds.published").joinpath("data", name).read_text(encoding="utf-8")
-    return json.loads(text)
+    return json.loads(folder().joinpath(name).read_text(encoding="utf-8"))
+
+
+def names() -> list[str]:
+    return sorted(path.name for path in folder().iterdir() if path.name.endswith(".json"))
+
+
+def folder() -> Any:
+    return files("tokenworlds.published").joinpath("data")
