@@ -125,7 +125,7 @@ def write_crafter_stats(path: Path, episodes: Sequence[CrafterEpisode]) -> Path:
     return replace_file(path, "".join(lines).encode())
 
 
-def stats_of(episode: CrafterEpisode) -> dict[str, float]:
+def stats_of(episode: CrafterEpisode) -> dict[str, int | float]:
     counts = {f"{THEIR_ACHIEVEMENT}{name}": n for name, n in episode.achievements.items()}
     # Crafter rounds the sum of its rewards, multiples of 0.1, as well.
     return {"length": episode.length, "reward": round(episode.reward, 1), **counts}
