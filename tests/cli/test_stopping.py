@@ -11,7 +11,7 @@ import pytest
 from tiny_runs import STEPS, final_weights, newest_checkpoint, signal_at, stop_run, train
 
 from tokenworlds.cli import main
-from tokenworlds.evaluation import episodes
+from tokenworlds.evaluation.episodes import Player
 
 pytestmark = pytest.mark.usefixtures("_no_report")
 
@@ -47,7 +47,7 @@ def test_an_interrupted_evaluation_is_repeated_after_a_resume(
     finished: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as during:
-        during.setattr(episodes, "play", interrupted_in(episodes.play))
+        during.setattr(Player, "play", interrupted_in(Player.play))
         assert main(train(Path("run"))) == 130
     assert "evaluation/return" not in Path("run/metrics.jsonl").read_text()
     assert main(["resume", "run"]) == 0

@@ -2,15 +2,18 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from tokenworlds.commands.options import Json
+
+if TYPE_CHECKING:
+    from tokenworlds.evaluation.benchmarks import Benchmark
 
 
 @dataclass(frozen=True, kw_only=True)
 class Envs:
-    """List the environments and their protocols."""
+    """List the environments, their protocols and benchmarks."""
 
     json: Json = False
     """Print one JSON document."""
@@ -24,7 +27,9 @@ class Envs:
 
 def families() -> list[dict[str, Any]]:
     from tokenworlds.envs import catalogue
+    from tokenworlds.evaluation.benchmarks import BENCHMARKS
 
+    benchmarks = BENCHMARKS.values()
     return [
         {
             "name": family.name,
@@ -33,9 +38,14 @@ def families() -> list[dict[str, Any]]:
             "protocols": dict(family.protocols),
             "installed": family.installed,
             "extra": family.extra,
+            "benchmarks": [describe(each) for each in benchmarks if each.family == family.name],
         }
         for family in catalogue.families().values()
     ]
+
+
+def describe(benchmark: "Benchmark") -> dict[str, Any]:
+    return {**asdict(benchmark), "frames": benchmark.frames, "line": str(benchmark)}
 
 
 def lines(family: dict[str, Any]) -> Iterator[str]:
@@ -45,3 +55,5 @@ def lines(family: dict[str, Any]) -> Iterator[str]:
         yield f"  not installed: pip install 'tokenworlds[{family['extra']}]'"
     for name, meaning in family["protocols"].items():
         yield f"  protocol {name:18}{meaning}"
+    for benchmark in family["benchmarks"]:
+        yield f"  benchmark {benchmark['name']:17}{benchmark['line']}"

@@ -8,11 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import arg
 
-from tokenworlds.commands.options import Count, Json, OptionalSeed, RunOptions, default_text
+from tokenworlds.commands.options import (
+    Count,
+    Json,
+    OptionalSeed,
+    RunOptions,
+    Temperature,
+    default_text,
+)
 from tokenworlds.core.errors import UserError
 
 if TYPE_CHECKING:
     from tokenworlds.evaluation.results import Result
+    from tokenworlds.runs.folder import RunFolder
     from tokenworlds.runs.spec import RunSpec
 
 
@@ -24,10 +32,16 @@ class Evaluate(RunOptions):
 
     episodes: Annotated[Count, default_text("the recipe's final_episodes")] = None
     """Episodes to play."""
+    checkpoint: Annotated[str, arg(metavar="{last,STEP}")] = "last"
+    """Checkpoint to play with."""
+    temperature: Annotated[Temperature, default_text("the recipe's")] = None
+    """0 takes the most likely action, 1 samples from the policy."""
     protocol: Annotated[str, arg(metavar="NAME"), default_text("the run's")] = ""
     """Protocol of the environment."""
     seed: Annotated[OptionalSeed, default_text("the run's")] = None
     """Seed of the episodes and of the agent's actions."""
+    processes: Annotated[Count, default_text("one for each core")] = None
+    """Processes that play; the result does not depend on it."""
     json: Json = False
     """Print one JSON document."""
 
@@ -35,18 +49,11 @@ class Evaluate(RunOptions):
         from tokenworlds.commands import choices
         from tokenworlds.commands.running import score_text
         from tokenworlds.evaluation.results import write_result
-        from tokenworlds.training.evaluation import evaluate_run, load_agent
 
         folder, spec = choices.open_run(self)
         if not os.access(folder.path, os.W_OK):
             raise UserError(f"cannot write to {folder.path}: the folder is read-only")
-        env = replace(spec.env, protocol=self.protocol or spec.env.protocol)
-        newest = folder.newest()
-        for text in newest.skipped:
-            print(f"note: {text}", file=sys.stderr)
-        trained = load_agent(spec, newest.checkpoint)
-        episodes = self.episodes or spec.recipe.evaluation.final_episodes
-        result = evaluate_run(trained, spec, episodes=episodes, env=env, seed=self.seed)
+        result = self.play(folder, spec)
         path = write_result(self.file(folder.path, spec, result), result)
         if self.json:
             print(path.read_text(), end="")
@@ -54,14 +61,35 @@ class Evaluate(RunOptions):
             print(f"score   {score_text(result)}\nfile    {path}")
         return 0
 
+    def play(self, folder: "RunFolder", spec: "RunSpec") -> "Result":
+        from tokenworlds.evaluation.processes import cores
+        from tokenworlds.training.evaluation import evaluate_run, load_agent
+
+        env = replace(spec.env, protocol=self.protocol or spec.env.protocol)
+        chosen = folder.chosen(self.checkpoint)
+        for text in chosen.skipped:
+            print(f"note: {text}", file=sys.stderr)
+        return evaluate_run(
+            load_agent(spec, chosen.checkpoint),
+            spec,
+            episodes=self.episodes or spec.recipe.evaluation.final_episodes,
+            env=env,
+            seed=self.seed,
+            temperature=self.temperature,
+            processes=self.processes or cores(),
+        )
+
     def file(self, folder: Path, spec: "RunSpec", result: "Result") -> Path:
         """evaluation.json for the recipe's final evaluation, else a file in evaluations/."""
         from tokenworlds.evaluation.results import FILE, FOLDER
 
-        final = spec.recipe.evaluation.final_episodes
-        usual = (result.env, result.protocol, result.seed, len(result.returns))
-        if usual == (spec.env.name, spec.env.protocol, spec.seed, final):
+        usual = spec.recipe.evaluation
+        played = (result.env, result.protocol, result.seed, result.temperature)
+        same = played == (spec.env.name, spec.env.protocol, spec.seed, usual.temperature)
+        if same and len(result.returns) == usual.final_episodes and self.checkpoint == "last":
             return folder / FILE
         (folder / FOLDER).mkdir(exist_ok=True)
-        words = (f"step-{result.agent_steps}", result.protocol, f"s{result.seed}")
+        words = [f"step-{result.agent_steps}", result.protocol, f"s{result.seed}"]
+        if result.temperature != usual.temperature:
+            words.append(f"t{result.temperature:g}")
         return folder / FOLDER / f"{'-'.join(words)}-{len(result.returns)}-episodes.json"

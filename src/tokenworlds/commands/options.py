@@ -1,5 +1,6 @@
 """Option types that several commands share."""
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -28,6 +29,27 @@ def whole_number(least: int) -> PrimitiveConstructorSpec[int | None]:
     )
 
 
+def number_from_zero() -> PrimitiveConstructorSpec[float | None]:
+    """A finite number of at least 0, or None."""
+
+    def read(words: list[str]) -> float:
+        try:
+            number = float(words[0])
+        except ValueError:
+            number = math.nan
+        if not 0.0 <= number < math.inf:
+            raise ValueError(f"takes a number of 0 or more, not {words[0]!r}")
+        return number
+
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="T",
+        instance_from_str=read,
+        is_instance=lambda value: value is None or isinstance(value, float),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
 def default_text(default: str) -> Any:
     """What help shows for a default that depends on other choices."""
     return arg(help_behavior_hint=f"(default: {default})")
@@ -43,6 +65,7 @@ Seed = Annotated[int, whole_number(0)]
 Count = Annotated[int | None, whole_number(1)]
 Protocol = Annotated[str, default_text("the environment's first"), arg(metavar="NAME")]
 OptionalSeed = Annotated[int | None, whole_number(0)]
+Temperature = Annotated[float | None, number_from_zero()]
 Switch = Annotated[bool, FlagCreatePairsOff, NO_DEFAULT]
 Json = Switch
 Precision = Annotated[str, arg(metavar="{auto,float32,bfloat16}")]

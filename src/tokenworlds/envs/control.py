@@ -198,4 +198,5 @@ FAMILY = Family(
     ),
     extra="control",
     package="dm_control",
+    frame_skips={name: protocol.repeat for name, protocol in PROTOCOLS.items()},
 )

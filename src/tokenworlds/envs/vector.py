@@ -234,48 +234,36 @@ def _join_observations(parts: Iterable[Observations]) -> Observations:
     return Observations(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-class AutoResetEnv:
-    """One environment that begins its next game when one is over, and can replay a saved game.
+class CheckedEnv:
+    """One environment and its running game.
 
     All values of the environment are checked here, and all of its errors become
     `EnvironmentFailed`.
     """
 
-    def __init__(self, name: str, env: Env, seed: int, index: int) -> None:
+    def __init__(self, name: str, env: Env) -> None:
         self.name = name
         self.env = env
-        self.index = index
-        self._seed = seed
-        self._begin(0)
 
-    def _begin(self, game: int) -> None:
-        seed = derive(self._seed, "env", self.index, game)
+    def begin(self, seed: int, game: int) -> None:
+        """Begin the game of a seed; its number names it in errors."""
         try:
             frame = self.env.reset(seed)
             check_frame(frame, self.env.frame_shape)
         except FAULTS as error:
             raise failure(self.name, f"failed at the start of game {game}", error) from error
         self._show(frame, True)
-        self._game, self._score, self._length = game, 0.0, 0
+        self.game, self.score, self.length = game, 0.0, 0
 
-    def step(self, action: NDArray[Any]) -> tuple[EnvStep, Finished | None]:
-        step = self._advance(action)
-        if not step.over:
-            return step, None
-        info = plain_info(step.info)
-        finished = Finished(self.index, self._game, self._score, self._length, info)
-        self._begin(self._game + 1)
-        return step, finished
-
-    def _advance(self, action: NDArray[Any]) -> EnvStep:
+    def advance(self, action: NDArray[Any]) -> EnvStep:
         try:
             step = self.env.step(action)
             check_step(step, self.env.frame_shape)
         except FAULTS as error:
-            when = f"failed at step {self._length + 1} of game {self._game}"
+            when = f"failed at step {self.length + 1} of game {self.game}"
             raise failure(self.name, when, error) from error
-        self._length += 1
-        self._score += float(step.reward)
+        self.length += 1
+        self.score += float(step.reward)
         self._show(step.frame, bool(step.terminated or step.truncated))
         return step
 
@@ -283,24 +271,51 @@ class AutoResetEnv:
         # A copy, because the environment may draw its next frame into the same array.
         self.frame, self.first = np.array(frame), first
 
+    def close(self) -> None:
+        # An environment that cannot close must not hide the error or the result before it.
+        with contextlib.suppress(*FAULTS):
+            self.env.close()
+
+
+class AutoResetEnv(CheckedEnv):
+    """Begins its next game when one is over, and can replay a saved game."""
+
+    def __init__(self, name: str, env: Env, seed: int, index: int) -> None:
+        super().__init__(name, env)
+        self.index = index
+        self._seed = seed
+        self._begin_game(0)
+
+    def _begin_game(self, game: int) -> None:
+        self.begin(derive(self._seed, "env", self.index, game), game)
+
+    def step(self, action: NDArray[Any]) -> tuple[EnvStep, Finished | None]:
+        step = self.advance(action)
+        if not step.over:
+            return step, None
+        info = plain_info(step.info)
+        finished = Finished(self.index, self.game, self.score, self.length, info)
+        self._begin_game(self.game + 1)
+        return step, finished
+
     def restore(self, saved: Mapping[str, Any]) -> str | None:
         """Replay the saved game; if that fails, begin the next one and return a warning."""
         problem = self._replay(saved)
         if problem is None:
             return None
-        self._begin(saved["game"] + 1)
+        self._begin_game(saved["game"] + 1)
         return (
             f"environment {self.index}: game {saved['game']} could not be replayed ({problem}); "
-            f"game {self._game} begins"
+            f"game {self.game} begins"
         )
 
     def _replay(self, saved: Mapping[str, Any]) -> str | None:
         """Why the replay differs from the saved game, if it does."""
-        self._begin(saved["game"])
+        self._begin_game(saved["game"])
         dtype = np.int64 if self.env.action_space.discrete else np.float32
         for count, action in enumerate(saved["actions"], start=1):
             try:
-                step = self._advance(np.asarray(action, dtype))
+                step = self.advance(np.asarray(action, dtype))
             except EnvironmentFailed as error:
                 # Other errors may pass: after them the game can still be replayed exactly.
                 if not isinstance(error.__cause__, ValueError):
@@ -352,9 +367,7 @@ class SerialEnvs:
 
     def close(self) -> None:
         for env in self._envs:
-            # An environment that cannot close must not hide the error or the result before it.
-            with contextlib.suppress(*FAULTS):
-                env.env.close()
+            env.close()
 
 
 def frame_hash(frame: NDArray[np.uint8]) -> str:

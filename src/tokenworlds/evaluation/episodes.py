@@ -1,19 +1,34 @@
-"""Play whole episodes to evaluate an agent: a fixed number per environment, of any length."""
+"""Play whole episodes to evaluate an agent.
 
-from collections.abc import Callable
+The seed of an episode follows from that of the evaluation and its index. Episodes are played in
+fixed groups, each a batch with its own generator of actions, on one thread: the result does not
+depend on the number of processes or cores.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import load, save
 from torch import Tensor
 
-from tokenworlds.agent import Agent
+from tokenworlds.agent import Agent, AgentCarry
 from tokenworlds.core.seeding import derive, torch_generator
+from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import ActionSpace
+from tokenworlds.envs.boundary import plain_info
 from tokenworlds.envs.catalogue import EnvSpec
-from tokenworlds.envs.vector import Finished, VectorEnv
+from tokenworlds.envs.vector import CheckedEnv
+from tokenworlds.evaluation.processes import Check, Team
+from tokenworlds.runs.own_code import own_files
 
-Act = Callable[[Tensor, Tensor], Tensor]
-"""Actions for a batch of frames and their `first` flags."""
+GROUP = 8
+"""The most episodes of a group. A larger batch acts faster, more groups keep more cores busy."""
+Policy = Agent | None
+"""An agent, or uniformly random actions."""
 ShouldStop = Callable[[], bool]
 
 
@@ -21,65 +36,190 @@ class EvaluationStopped(Exception):
     """`should_stop` returned True before all episodes were finished."""
 
 
-def never() -> bool:
-    return False
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """The seed of its environment, its return and its agent steps; `info` is of the last step."""
+
+    seed: int
+    score: float
+    length: int
+    info: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Episodes from `first` to `last` of a policy, which are played at the same time."""
+
+    policy: int
+    first: int
+    last: int
 
 
 def evaluate(
-    agent: Agent | None,
+    policies: Sequence[Policy],
     env: EnvSpec,
     *,
     episodes: int,
     seed: int,
     temperature: float,
-    num_envs: int = 16,
-    should_stop: ShouldStop = never,
-) -> list[Finished]:
-    """Play episodes with an agent, or with uniformly random actions if it is None.
+    processes: int = 1,
+    should_stop: ShouldStop = lambda: False,
+) -> list[list[Episode]]:
+    """Play episodes with each policy, in environments of the same seeds.
 
-    The seed determines the environments and the actions.
+    If that takes longer than a few seconds, up to `processes` processes play; environments that
+    only this process knows are played by this one alone.
     """
-    with VectorEnv(env, num_envs=min(num_envs, episodes), seed=seed, evaluation=True) as envs:
-        act = agent_act(agent, len(envs), seed, temperature) if agent else random_act(envs, seed)
-        return play(envs, act, episodes, should_stop)
 
-
-def random_act(envs: VectorEnv, seed: int) -> Act:
-    generator = torch_generator(seed, "evaluation")
-    return lambda frame, first: random_actions(envs.action_space, len(envs), generator)
-
-
-def agent_act(agent: Agent, num_envs: int, seed: int, temperature: float) -> Act:
-    """An agent as a function that keeps the carry."""
-    generator = torch_generator(seed, "evaluation", device=str(agent.device))
-    carry = agent.initial(num_envs)
-
-    def act(frame: Tensor, first: Tensor) -> Tensor:
-        nonlocal carry
-        action, carry = agent.act(frame, first, carry, generator, temperature)
-        return action
-
-    return act
-
-
-def play(
-    envs: VectorEnv, act: Act, episodes: int, should_stop: ShouldStop = never
-) -> list[Finished]:
-    """Play until every environment has finished its share of the episodes.
-
-    The shares are fixed in advance: keeping the first episodes to finish would favour short ones.
-    """
-    shares = np.array([len(part) for part in np.array_split(np.arange(episodes), len(envs))])
-    finished: list[list[Finished]] = [[] for _ in shares]
-    while any(len(kept) < share for kept, share in zip(finished, shares, strict=True)):
+    def check() -> None:
         if should_stop():
             raise EvaluationStopped
-        action = act(torch.from_numpy(envs.frames), torch.from_numpy(envs.first))
-        envs.step(action.cpu().numpy())
-        for game in envs.finished():
-            if len(finished[game.env]) < shares[game.env]:
-                finished[game.env].append(game)
-    return [game for kept in finished for game in kept]
+
+    def arguments() -> tuple[Any, ...]:
+        return ([pack(policy) for policy in policies], env, seed, temperature)
+
+    groups = [group for policy in range(len(policies)) for group in groups_of(policy, episodes)]
+    helpers = processes - 1 if all(map(can_travel, policies)) else 0
+    with one_thread(), contextlib.closing(Player(policies, env, seed, temperature)) as player:
+        team = Team(groups, unpacked_player, arguments, helpers)
+        played = team.run(player.play, check)
+    return [
+        [episode for group in groups if group.policy == policy for episode in played[group]]
+        for policy in range(len(policies))
+    ]
+
+
+def groups_of(policy: int, episodes: int) -> Iterator[Group]:
+    """Equal groups, as few as possible."""
+    count = -(-episodes // GROUP)
+    for part in np.array_split(np.arange(episodes), count):
+        yield Group(policy, int(part[0]), int(part[-1]))
+
+
+def episode_seed(seed: int, index: int) -> int:
+    """The seed of an episode's environment."""
+    return derive(seed, "episode", index)
+
+
+class Player:
+    """Plays groups of episodes. The environments are kept for the next group."""
+
+    def __init__(
+        self, policies: Sequence[Policy], env: EnvSpec, seed: int, temperature: float
+    ) -> None:
+        self._policies = policies
+        self._env = env
+        self._seed = seed
+        self._temperature = temperature
+        self._envs: list[CheckedEnv] = []
+
+    def play(self, group: Group, check: Check) -> list[Episode]:
+        """The episodes in order. One that is over leaves the batch."""
+        indices = range(group.first, group.last + 1)
+        while len(self._envs) < len(indices):
+            self._envs.append(CheckedEnv(self._env.name, self._env.make(evaluation=True)))
+        running = dict(zip(indices, self._envs, strict=False))
+        for index, env in running.items():
+            check()
+            env.begin(episode_seed(self._seed, index), index)
+        act = self._actor(group, next(iter(running.values())).env.action_space)
+        finished: dict[int, Episode] = {}
+        rows = torch.arange(len(running))
+        while running:
+            check()
+            envs = running.values()
+            frames, first = np.stack([e.frame for e in envs]), np.array([e.first for e in envs])
+            actions = act(torch.from_numpy(frames), torch.from_numpy(first), rows).cpu().numpy()
+            over = self._step(running, actions, finished)
+            rows = torch.tensor([row for row, is_over in enumerate(over) if not is_over])
+            running = {index: env for index, env in running.items() if index not in finished}
+        return [finished[index] for index in indices]
+
+    def _step(
+        self,
+        running: Mapping[int, CheckedEnv],
+        actions: np.ndarray,
+        finished: dict[int, Episode],
+    ) -> list[bool]:
+        """Execute one action each; returns which episodes are over, and keeps those."""
+        over = []
+        for (index, env), action in zip(running.items(), actions, strict=True):
+            step = env.advance(np.asarray(action))
+            over.append(bool(step.over))
+            if step.over:
+                seed, info = episode_seed(self._seed, index), plain_info(step.info)
+                finished[index] = Episode(seed, env.score, env.length, info)
+        return over
+
+    def _actor(
+        self, group: Group, space: ActionSpace
+    ) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+        """A function of frames, `first` and the rows of the last batch that are still played."""
+        agent = self._policies[group.policy]
+        device = "cpu" if agent is None else str(agent.device)
+        names = ("random actions" if agent is None else "actions", group.first)
+        generator = torch_generator(self._seed, *names, device=device)
+        if agent is None:
+            return lambda frame, first, rows: random_actions(space, len(frame), generator)
+        carry: AgentCarry | None = None
+
+        def act(frame: Tensor, first: Tensor, rows: Tensor) -> Tensor:
+            nonlocal carry
+            if carry is not None and len(rows) < len(carry.action):
+                kept = rows.to(agent.device)
+                carry = map_tensors(lambda tensor: tensor[kept], carry)
+            action, carry = agent.act(frame, first, carry, generator, self._temperature)
+            return action
+
+        return act
+
+    def close(self) -> None:
+        for env in self._envs:
+            env.close()
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch computes on one thread within the block: sums depend on the number of threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def can_travel(policy: Policy) -> bool:
+    """Whether another process can rebuild a policy: it does not know the user's own files."""
+    if policy is None:
+        return True
+    return (
+        policy.recipe is not None and policy.device.type == "cpu" and not own_files(policy.recipe)
+    )
+
+
+def pack(policy: Policy) -> tuple[Any, ...] | None:
+    """What another process needs to rebuild a policy."""
+    if policy is None:
+        return None
+    weights = {name: each.contiguous() for name, each in policy.state_dict().items()}
+    parts = (policy.recipe, policy.frame_shape, policy.action_space, policy.precision)
+    return (*parts, save(weights))
+
+
+def unpack(packed: tuple[Any, ...] | None) -> Policy:
+    if packed is None:
+        return None
+    *parts, weights = packed
+    agent = Agent.build(*parts)
+    agent.load_state_dict(load(weights))
+    return agent
+
+
+def unpacked_player(
+    packed: Sequence[tuple[Any, ...] | None], env: EnvSpec, seed: int, temperature: float
+) -> Callable[[Group, Check], list[Episode]]:
+    return Player([unpack(each) for each in packed], env, seed, temperature).play
 
 
 def random_actions(space: ActionSpace, count: int, generator: torch.Generator) -> Tensor:

@@ -18,6 +18,9 @@ FOLDER = "evaluations"
 """Evaluations besides the final one, a file each."""
 LONGEST = 2**24
 INFO = ("info", "random_info")
+SERIES = ("returns", "lengths", "seeds", "random_returns", "random_lengths")
+"""A number for every episode, in the same order; random actions meet environments of the same
+seeds."""
 Info = Mapping[str, tuple[float, ...]]
 """By name, the value of every episode in the order of the returns."""
 
@@ -64,7 +67,12 @@ class Result:
     checkpoint: str = ""
     """The hash of the manifest of the checkpoint that played."""
     returns: tuple[float, ...]
+    lengths: tuple[int, ...] = ()
+    """Agent steps."""
+    seeds: tuple[int, ...] = ()
+    """Seeds of the environments."""
     random_returns: tuple[float, ...] = ()
+    random_lengths: tuple[int, ...] = ()
     info: Info = field(default_factory=dict)
     random_info: Info = field(default_factory=dict)
 
@@ -148,14 +156,22 @@ def read_result(path: Path) -> Result | None:
         return None
     document = read_signed_json(path.parent, path.name, LONGEST)
     try:
-        names = [field.name for field in fields(Result) if field.name not in INFO]
-        values = {name: document[name] for name in names}
-        returns = {name: tuple(values[name]) for name in ("returns", "random_returns")}
+        names = {field.name for field in fields(Result)}
+        values = {name: value for name, value in document.items() if name in names}
+        series = {name: numbers(values.get(name, ())) for name in SERIES}
         info = {name: read_info(document.get(name, {})) for name in INFO}
-        return Result(**{**values, **returns, **info})
+        return Result(**{**values, **series, **info})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedFile(path, f"{type(error).__name__}: {error}"[:100]) from None
 
 
+def numbers(values: Sequence[Any]) -> tuple[Any, ...]:
+    """The values, if all are finite numbers."""
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"{json.dumps(value)[:20]} is no number")
+    return tuple(values)
+
+
 def read_info(document: Mapping[str, Sequence[float]]) -> Info:
-    return {name: tuple(values) for name, values in dict(document).items()}
+    return {name: numbers(values) for name, values in dict(document).items()}

@@ -30,6 +30,7 @@ STARTING = ".starting"
 BEGUN = {STARTING, "checkpoints", ".deleting-checkpoints", "replay", "metrics.jsonl", "tensorboard"}
 """What runs that were killed before their first checkpoint leave behind, one after another."""
 LONGEST_RUN = 2**22
+LAST = "last"
 Verify = Callable[[Checkpoint], None]
 
 
@@ -222,6 +223,21 @@ class RunFolder:
             self.saved = checkpoint.manifest
             return Newest(checkpoint, tuple(skipped))
         raise self._none_usable(skipped, intact)
+
+    def chosen(self, which: str) -> Newest:
+        """The checkpoint called `last`, or that of a step. This only reads."""
+        if which == LAST:
+            return self.newest()
+        found = checkpoints.newest_first(self.path / "checkpoints")
+        steps = {str(checkpoints.step_of(path)): path for path in found}
+        if which not in steps:
+            raise UserError(
+                f"{self.path} has no checkpoint {which[:40]!r}: choose from "
+                f"{', '.join([LAST, *steps])}"
+            )
+        checkpoint = checkpoints.read(steps[which])
+        self._compare(checkpoint)
+        return Newest(checkpoint)
 
     def _candidates(self) -> Iterator[Path]:
         """Checkpoints, the newest first, those included that appear meanwhile."""

@@ -1,6 +1,6 @@
 """Load the agent of a run, evaluate it, and write the report of the run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ from tokenworlds.core.progress import Progress
 from tokenworlds.core.seeding import numpy_generator, torch_generator
 from tokenworlds.envs.catalogue import EnvSpec, best_return
 from tokenworlds.evaluation.dreams import DreamRows, dream_rows, sample_segment
-from tokenworlds.evaluation.episodes import evaluate, evaluation_seed
+from tokenworlds.evaluation.episodes import Episode, evaluate, evaluation_seed
 from tokenworlds.evaluation.results import Result, info_by_name
 from tokenworlds.replay.store import ReplayStore
 from tokenworlds.runs.checkpoint import Checkpoint, explaining_misfits
@@ -66,35 +66,58 @@ def evaluate_run(
     episodes: int,
     env: EnvSpec | None = None,
     seed: int | None = None,
+    temperature: float | None = None,
+    processes: int | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Result:
-    """Play episodes with the agent and with random actions; env and seed default to the run's."""
+    """Play episodes with the agent and with random actions.
+
+    Environment, seed and temperature default to the run's, processes to its threads.
+    """
     env, seed = env or spec.env, spec.seed if seed is None else seed
-    progress = trained.progress
-    games: dict[str, Any] = {
-        "episodes": episodes,
-        "seed": evaluation_seed(seed, progress.steps),
-        "temperature": spec.recipe.evaluation.temperature,
-        "should_stop": should_stop,
-    }
-    played = evaluate(trained.agent, env, **games)
-    random = evaluate(None, env, **games)
+    if temperature is None:
+        temperature = spec.recipe.evaluation.temperature
+    played, random = evaluate(
+        [trained.agent, None],
+        env,
+        episodes=episodes,
+        seed=evaluation_seed(seed, trained.progress.steps),
+        temperature=temperature,
+        processes=processes or spec.threads,
+        should_stop=should_stop,
+    )
     return Result(
         recipe=spec.recipe_name,
         size=spec.size,
         env=env.name,
         protocol=env.protocol,
         seed=seed,
-        agent_steps=progress.steps,
-        updates=progress.update_count,
-        gradient_steps=progress.gradient_steps,
-        temperature=spec.recipe.evaluation.temperature,
-        checkpoint=trained.manifest,
-        returns=tuple(episode.score for episode in played),
-        random_returns=tuple(episode.score for episode in random),
-        info=info_by_name([episode.info for episode in played]),
-        random_info=info_by_name([episode.info for episode in random]),
+        temperature=temperature,
+        **training_of(trained),
+        seeds=tuple(episode.seed for episode in played),
+        **by_episode("", played),
+        **by_episode("random_", random),
     )
+
+
+def training_of(trained: TrainedAgent) -> dict[str, Any]:
+    """The fields of a result that say how long its agent had trained."""
+    progress = trained.progress
+    return {
+        "agent_steps": progress.steps,
+        "updates": progress.update_count,
+        "gradient_steps": progress.gradient_steps,
+        "checkpoint": trained.manifest,
+    }
+
+
+def by_episode(prefix: str, played: Sequence[Episode]) -> dict[str, Any]:
+    """The fields of a result that hold a value for each episode."""
+    return {
+        f"{prefix}returns": tuple(episode.score for episode in played),
+        f"{prefix}lengths": tuple(episode.length for episode in played),
+        f"{prefix}info": info_by_name([episode.info for episode in played]),
+    }
 
 
 def report_run(

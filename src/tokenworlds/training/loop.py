@@ -11,8 +11,12 @@ from torch import Tensor
 from tokenworlds.core.description import to_json
 from tokenworlds.core.progress import Every, Phase, Progress
 from tokenworlds.core.protocols import Screen
-from tokenworlds.envs.vector import Finished
-from tokenworlds.evaluation.episodes import EvaluationStopped, evaluate, evaluation_seed
+from tokenworlds.evaluation.episodes import (
+    Episode,
+    EvaluationStopped,
+    evaluate,
+    evaluation_seed,
+)
 from tokenworlds.runs.checkpoint import Checkpoint, explaining_misfits
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.metrics import Average, MetricsFile
@@ -189,16 +193,18 @@ class Loop:
 
     def evaluate(
         self, episodes: int, should_stop: Callable[[], bool] = lambda: False
-    ) -> list[Finished]:
+    ) -> list[Episode]:
         """Play episodes; the run's seed and step determine the games."""
-        return evaluate(
-            self.trainer.agent,
+        (played,) = evaluate(
+            [self.trainer.agent],
             self.spec.env,
             episodes=episodes,
             seed=evaluation_seed(self.spec.seed, self.steps),
             temperature=self.spec.recipe.evaluation.temperature,
+            processes=self.spec.threads,
             should_stop=should_stop,
         )
+        return played
 
     def save(self) -> None:
         """Write a checkpoint, unless this progress is saved already."""
