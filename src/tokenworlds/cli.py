@@ -20,6 +20,7 @@ from tokenworlds.commands.dream import Dream
 from tokenworlds.commands.envs import Envs
 from tokenworlds.commands.errors import Failure, explaining_disk_errors
 from tokenworlds.commands.evaluate import Evaluate
+from tokenworlds.commands.literature import Literature
 from tokenworlds.commands.resume import Resume
 from tokenworlds.commands.show import Show
 from tokenworlds.commands.train import Train
@@ -35,6 +36,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "bench": Bench,
     "agents": Agents,
     "envs": Envs,
+    "literature": Literature,
     "doctor": Doctor,
 }
 ABOUT = "Agents that learn from pixels inside a world model made of discrete tokens."

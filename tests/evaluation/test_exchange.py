@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rliable import metrics
 
 from tokenworlds.core.errors import UserError
 from tokenworlds.evaluation.exchange import (
@@ -23,7 +22,6 @@ from tokenworlds.evaluation.exchange import (
     write_scores,
 )
 from tokenworlds.evaluation.results import crafter_score
-from tokenworlds.evaluation.statistics import iqm
 
 SCORES = {"Pong": [1.0, -20.5, 3.0], "Qbert": [100.0, 250.0, 75.5]}
 
@@ -85,7 +83,10 @@ def test_scores_that_are_not_finite_are_not_written(tmp_path: Path) -> None:
 def test_the_stats_of_crafters_own_recorder_are_read_and_written_alike(tmp_path: Path) -> None:
     crafter = pytest.importorskip("crafter")
     env = crafter.Recorder(
-        crafter.Env(length=20, seed=1), tmp_path, save_video=False, save_episode=False
+        crafter.Env(area=(16, 16), length=20, seed=1),
+        tmp_path,
+        save_video=False,
+        save_episode=False,
     )
     generator = np.random.default_rng(0)
     for _ in range(2):
@@ -125,12 +126,11 @@ def test_a_line_that_is_no_episode_is_named(tmp_path: Path) -> None:
         read_crafter_stats(path)
 
 
-def test_rliable_reads_the_matrices() -> None:
+def test_matrices_have_a_row_for_each_run_and_a_column_for_each_task() -> None:
     turned = dict(reversed(SCORES.items()))
     found = to_rliable({"a": SCORES, "b": turned})
-    assert found["a"].shape == (3, 2)
+    assert found["a"].tolist() == [[1.0, 100.0], [-20.5, 250.0], [3.0, 75.5]]
     assert np.array_equal(found["a"], found["b"])
-    assert metrics.aggregate_iqm(found["a"]) == pytest.approx(iqm(SCORES))
 
 
 def test_what_is_no_matrix_is_refused_in_a_sentence() -> None:

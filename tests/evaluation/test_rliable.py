@@ -5,6 +5,7 @@ import pytest
 from rliable import library, metrics
 
 from tokenworlds.evaluation import bootstrap, statistics
+from tokenworlds.evaluation.exchange import to_rliable
 from tokenworlds.evaluation.statistics import Scores, Statistic
 
 RUNS, TASKS = 5, 26
@@ -31,7 +32,7 @@ def scores_of(values: np.ndarray) -> Scores:
 @pytest.mark.parametrize("label", BY_LABEL)
 @pytest.mark.parametrize("runs", [1, 2, 3, 5, 10])
 def test_aggregates_equal_those_of_rliable(label: str, runs: int) -> None:
-    values = matrix(runs, runs)
+    values = to_rliable({"x": scores_of(matrix(runs, runs))})["x"]
     theirs = AGGREGATES[BY_LABEL[label]](values)
     assert BY_LABEL[label](scores_of(values)) == pytest.approx(theirs, abs=1e-12)
 

@@ -100,7 +100,7 @@ def test_gaps_stay_gaps() -> None:
     drama = TABLES["drama-means"].means("drama")
     assert set(references("exact")) - set(drama) == missing
     assert published.for_run("drama", "atari:Pong") == ()
-    ppo = TABLES["swm-3"].means("ppo-10m")
+    ppo = TABLES["swm-3-ppo"].means("ppo-10m")
     assert set(references("dqn-2015")) - set(ppo) == {"Hero", "YarsRevenge"}
     assert published.per_seed("atari100k", "git-storm") is None
 

@@ -1,6 +1,7 @@
 """Find the published scores of an agent and a task, each with its source."""
 
 import itertools
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ class Score:
     task: str
     value: float
     std: float | None
+    """Over runs: as printed, or computed from released runs."""
     runs: tuple[float, ...]
     """The score of each run, if they were released."""
     metric: str
@@ -80,8 +82,9 @@ def scores_of(table: Table, metric: str | None) -> Iterator[Score]:
 def printed(table: Table) -> Iterator[Score]:
     for agent in own_agents(table):
         for task, value in table.means(agent).items():
-            std = table.std.get(agent, {}).get(task)
             runs = table.runs.get(agent, {}).get(task, ())
+            computed = statistics.stdev(runs) if len(runs) > 1 else None
+            std = table.std.get(agent, {}).get(task, computed)
             yield Score(agent, task, value, std, runs, table.metric, table)
 
 
