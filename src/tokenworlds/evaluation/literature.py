@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tokenworlds import published
@@ -24,10 +24,12 @@ OVER_RUNS: Mapping[str, Statistic] = {
 """By the names that tables use; every statistic of human-normalised scores."""
 OVER_MEANS = ("mean", "median", "iqm_of_task_means", "superhuman")
 """What follows from one score per task. The others need runs: from means they are other numbers."""
-ATARI = "atari100k"
-REPETITIONS = 10_000
 OF_SCORES = ("mean", "median")
 """What is meaningful for scores that are not normalised."""
+WITH_INTERVALS = ("mean", "median", "iqm", "optimality_gap")
+REPETITIONS = 10_000
+ATARI = "atari100k"
+COLUMNS = ("task", "metric", "value", "std", "runs", "human_normalised", "references", "basis")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +82,10 @@ def both(table: Table, agent: str, to: str) -> Iterator[Aggregate]:
         yield Aggregate(agent, table, "claimed", tasks, table.protocol.references, printed)
         printed = {}
     if computed:
-        yield with_values(computed, {**computed.values, **printed})
+        yield replace(computed, values={**computed.values, **printed})
     elif printed:
         used = table.protocol.references
         yield Aggregate(agent, table, "recomputed", None, used, printed)
-
-
-def with_values(of: Aggregate, values: Mapping[str, float]) -> Aggregate:
-    return Aggregate(of.agent, of.table, of.basis, of.tasks, of.references, values)
 
 
 def recomputed(table: Table, agent: str, to: str) -> Aggregate | None:
@@ -117,7 +115,7 @@ def intervals(of: Aggregate) -> dict[str, Interval]:
     scores = normalised(runs, references(of.references))
     found = {
         name: bootstrap_interval(scores, OVER_RUNS[name], repetitions=REPETITIONS)
-        for name in ("mean", "median", "iqm", "optimality_gap")
+        for name in WITH_INTERVALS
     }
     return {name: interval for name, interval in found.items() if interval is not None}
 
@@ -140,11 +138,10 @@ class Selection:
     @property
     def full(self) -> int:
         """The number of tasks of the benchmark."""
-        return (
-            len(references("exact"))
-            if self.benchmark == ATARI
-            else contents()[self.benchmark]["tasks"]
-        )
+        if self.benchmark == ATARI:
+            # Smaller World Models has scores of ten games more.
+            return len(references("exact"))
+        return contents()[self.benchmark]["tasks"]
 
     def scores(self) -> list[Score]:
         """Mean returns first, then other metrics."""
@@ -225,9 +222,6 @@ def aggregate_record(of: Aggregate, name: str, value: float) -> dict[str, Any]:
         basis=of.basis,
         quoted=of.agent in of.table.quoted,
     )
-
-
-COLUMNS = ("task", "metric", "value", "std", "runs", "human_normalised", "references", "basis")
 
 
 def record(table: Table, agent: str, quoted: bool, **values: Any) -> dict[str, Any]:
