@@ -58,6 +58,7 @@ def test_whole_numbers_are_scores_too(tmp_path: Path) -> None:
         ('{"Pong": [1e999]}', "a score of Pong in .* is inf"),
         ('{"a": {}}', "an algorithm without tasks"),
         ('{"Pong": [1', "it is not JSON"),
+        ('{"Pong": [1' + 400 * "0" + "]}", "Pong must have a list of numbers"),
     ],
 )
 def test_bad_files_are_refused_in_a_sentence(tmp_path: Path, text: str, message: str) -> None:
@@ -118,9 +119,11 @@ def test_episodes_of_an_evaluation_keep_their_crafter_score(tmp_path: Path) -> N
 
 def test_a_line_that_is_no_episode_is_named(tmp_path: Path) -> None:
     path = tmp_path / "stats.jsonl"
-    path.write_text('{"length": 1, "reward": 0.1}\n{"length": 1}\n')
-    with pytest.raises(UserError, match="line 2 is no episode"):
-        read_crafter_stats(path)
+    good = '{"length": 1, "reward": 0.1}\n'
+    for bad in ('{"length": 1}', '{"length": 1, "rew', '{"length": 1, "reward": 1e999}', "[]"):
+        path.write_text(good + bad)
+        with pytest.raises(UserError, match="line 2 is no episode"):
+            read_crafter_stats(path)
     path.write_text("")
     with pytest.raises(UserError, match="has no episodes"):
         read_crafter_stats(path)

@@ -75,7 +75,9 @@ def runs_from(path: Path, task: str, runs: Any) -> list[float]:
 
 
 def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Whether JSON has a number here that a float can hold."""
+    whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**1023
+    return whole or isinstance(value, float)
 
 
 def write_scores(path: Path, scores: Scores) -> Path:
@@ -106,15 +108,16 @@ def read_crafter_stats(path: Path) -> list[CrafterEpisode]:
 
 
 def episode_from(path: Path, number: int, line: bytes) -> CrafterEpisode:
-    document = parse_json(line, path)
     try:
+        document = parse_json(line, path)
         achievements = {
             name.removeprefix(THEIR_ACHIEVEMENT): int(count)
             for name, count in document.items()
             if name.startswith(THEIR_ACHIEVEMENT)
         }
-        return CrafterEpisode(float(document["reward"]), int(document["length"]), achievements)
-    except (AttributeError, KeyError, TypeError, ValueError):
+        (reward,) = checked("reward", [float(document["reward"])])
+        return CrafterEpisode(float(reward), int(document["length"]), achievements)
+    except (UserError, AttributeError, KeyError, TypeError, ValueError, OverflowError):
         raise DamagedFile(
             path, f"line {number} is no episode with reward, length and achievements"
         ) from None
