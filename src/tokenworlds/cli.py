@@ -20,6 +20,7 @@ from tokenworlds.commands.dream import Dream
 from tokenworlds.commands.envs import Envs
 from tokenworlds.commands.errors import Failure, explaining_disk_errors
 from tokenworlds.commands.evaluate import Evaluate
+from tokenworlds.commands.figure import Figure
 from tokenworlds.commands.literature import Literature
 from tokenworlds.commands.resume import Resume
 from tokenworlds.commands.show import Show
@@ -32,6 +33,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "resume": Resume,
     "evaluate": Evaluate,
     "dream": Dream,
+    "figure": Figure,
     "show": Show,
     "bench": Bench,
     "agents": Agents,

@@ -1,0 +1,1 @@
+"""Figures of the papers, made with this library's recipes, runs and measurements."""
