@@ -14,7 +14,7 @@ from tokenworlds.cli import main
 from tokenworlds.evaluation.results import read_result
 from tokenworlds.recipes import catalogue
 from tokenworlds.recipes.listing import entries
-from tokenworlds.runs.metrics import read_metrics
+from tokenworlds.runs.events import read_metrics
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

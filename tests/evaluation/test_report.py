@@ -13,13 +13,8 @@ from test_results import RESULT
 
 from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.evaluation.dreams import DreamRows, dream_rows
-from tokenworlds.evaluation.report import (
-    flatten,
-    format_number,
-    latest_metrics,
-    score_tiles,
-    write_report,
-)
+from tokenworlds.evaluation.page import format_number
+from tokenworlds.evaluation.report import flatten, latest_metrics, score_tiles, write_report
 from tokenworlds.recipes.catalogue import load
 from tokenworlds.runs.spec import RunSpec
 

@@ -15,7 +15,7 @@ from tokenworlds.commands.choices import choose_run
 from tokenworlds.commands.train import Train
 from tokenworlds.core.protocols import Tokenizer, World
 from tokenworlds.core.types import Losses
-from tokenworlds.runs.metrics import read_metrics
+from tokenworlds.runs.events import read_metrics
 from tokenworlds.runs.own_code import load_module
 from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training import session

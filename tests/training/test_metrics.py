@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from tokenworlds.runs.metrics import Average, MetricsFile, read_metrics
+from tokenworlds.runs.events import read_metrics
+from tokenworlds.runs.metrics import Average, MetricsFile
 from tokenworlds.training import loop
 from tokenworlds.training.loop import EPISODES, Throughput
 

@@ -13,8 +13,8 @@ from tokenworlds.evaluation.results import FILE, read_result
 from tokenworlds.nets.optimisers import Optimiser
 from tokenworlds.nets.policy_networks import FrameNetwork
 from tokenworlds.replay.sampling import Latest
+from tokenworlds.runs.events import read_metrics
 from tokenworlds.runs.folder import RunFolder
-from tokenworlds.runs.metrics import read_metrics
 from tokenworlds.runs.recipe import Evaluation, Housekeeping, Learning, Recipe
 from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training.loop import Loop

@@ -1,6 +1,8 @@
 """`tokenworlds train`."""
 
+import shlex
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -56,5 +58,18 @@ class Train:
         from tokenworlds.training import session
 
         spec = choices.choose_run(self)
+        start = partial(session.start, command=self.command())
         path = Path(self.run) if self.run else free_folder(choices.default_folder(spec))
-        return running.run_session(session.start, spec, RunFolder(path))
+        return running.run_session(start, spec, RunFolder(path))
+
+    def command(self) -> str:
+        """The command that makes the same run, without its folder."""
+        words = ["tokenworlds", "train", self.recipe]
+        for name in ("env", "size", "seed"):
+            words += [f"--{name}", str(getattr(self, name))]
+        for name in ("steps", "protocol", "device", "precision", "threads"):
+            if (value := getattr(self, name)) not in (None, "", "auto"):
+                words += [f"--{name}", str(value)]
+        settings = [word for group in self.assignments for word in group]
+        words += ["--set", *settings] if settings else []
+        return shlex.join([*words, "--compile"] if self.compile else words)

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tokenworlds.core.achievements import ACHIEVEMENT
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import ActionSpace, EnvStep, FrameShape
-from tokenworlds.envs.game import ACHIEVEMENT, Family, Game, match_name
+from tokenworlds.envs.game import Family, Game, match_name
 
 GAMES = ("reward", "noreward")
 LENGTH = 10_000

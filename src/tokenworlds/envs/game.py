@@ -19,8 +19,6 @@ from tokenworlds.core.types import ActionSpace, EnvStep, FrameShape
 Action = NDArray[Any] | np.generic | int
 Build = Callable[[str, int, str, bool], Env]
 """From game, frame size, protocol and whether this is an evaluation."""
-ACHIEVEMENT = "achievement/"
-"""Prefix of the names in `EnvStep.info` that count achievements."""
 
 
 class Game(ABC):

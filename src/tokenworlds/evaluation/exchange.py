@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
+from tokenworlds.core.achievements import ACHIEVEMENT
 from tokenworlds.core.errors import UserError, missing_extra
 from tokenworlds.core.files import DamagedFile, parse_json, read_bytes, replace_file
-from tokenworlds.envs.game import ACHIEVEMENT
 from tokenworlds.evaluation.results import Info, info_by_name
 from tokenworlds.evaluation.statistics import Scores, checked
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from tokenworlds.core.achievements import ACHIEVEMENT
 from tokenworlds.core.files import CHECKSUM, DamagedFile, checksum, read_signed_json, replace_file
-from tokenworlds.envs.game import ACHIEVEMENT
 
 FILE = "evaluation.json"
 FOLDER = "evaluations"
@@ -175,3 +175,9 @@ def numbers(values: Sequence[Any]) -> tuple[Any, ...]:
 
 def read_info(document: Mapping[str, Sequence[float]]) -> Info:
     return {name: numbers(values) for name, values in dict(document).items()}
+
+
+def action_selection(temperature: float) -> str:
+    if temperature == 0.0:
+        return "greedy actions"
+    return "sampled actions" + ("" if temperature == 1.0 else f", temperature {temperature:g}")

@@ -5,9 +5,11 @@ folder with a run.json has at least one checkpoint, unless somebody deleted it. 
 file, whatever its name.
 """
 
+import contextlib
 import fcntl
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -31,6 +33,7 @@ BEGUN = {STARTING, "checkpoints", ".deleting-checkpoints", "replay", "metrics.js
 """What runs that were killed before their first checkpoint leave behind, one after another."""
 LONGEST_RUN = 2**22
 LAST = "last"
+ATTEMPTS, PAUSE = 5, 0.01
 Verify = Callable[[Checkpoint], None]
 
 
@@ -58,13 +61,17 @@ class RunFolder:
         folder.begin(spec)
         return folder
 
-    def begin(self, spec: RunSpec) -> None:
-        """Create and lock the folder; `commit` makes it a run once it has a checkpoint."""
+    def begin(self, spec: RunSpec, facts: Mapping[str, Any] | None = None) -> None:
+        """Create and lock the folder; `commit` makes it a run once it has a checkpoint.
+
+        run.json keeps `facts`, which follow from the specification, for readers without torch.
+        """
         self.check_unused()
         files.make_folder(self.path)
         self._hold(STARTING, os.O_RDWR | os.O_CREAT)
         machine = describe_machine()
-        document = {"format": FORMAT, "run": to_json(spec), "machine": machine}
+        described = {"format": FORMAT, "run": to_json(spec)}
+        document = {**described, **(facts or {}), "machine": machine}
         self._document = (json.dumps(document, indent=2) + "\n").encode()
         files.write_file(self.path, STARTING, self._document)
         files.remove_tree(self.path / "checkpoints")
@@ -149,12 +156,8 @@ class RunFolder:
     def _hold(self, name: str, flags: int) -> None:
         self._lock = files.open_inside(self.path, name, flags)
         busy = UserError(f"{self.path} is in use by another process")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self.unlock()
-            raise busy from None
-        if not self._holds(name):  # Another process renamed the file meanwhile.
+        # The file may have been renamed by another process meanwhile.
+        if not take_lock(self._lock) or not self._holds(name):
             self.unlock()
             raise busy
         files.remove_partial_files(self.path)
@@ -275,6 +278,19 @@ class RunFolder:
         """The step in the name of the newest checkpoint, damaged or not; 0 if there is none."""
         found = checkpoints.newest_first(self.path / "checkpoints")
         return checkpoints.step_of(found[0]) if found else 0
+
+
+def take_lock(descriptor: int) -> bool:
+    """Whether the file was free.
+
+    `tokenworlds runs` holds a shared lock for the moment in which it looks, hence the attempts.
+    """
+    for attempt in range(ATTEMPTS):
+        time.sleep(PAUSE if attempt else 0.0)
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+    return False
 
 
 def first_difference(before: Any, after: Any, place: str = "") -> str | None:

@@ -17,10 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from tokenworlds.core import files
-from tokenworlds.core.files import DamagedFile
-
-FILE = "metrics.jsonl"
-LONGEST = 2**30
+from tokenworlds.runs.events import FILE, parse_lines, read_content
 
 
 class Average:
@@ -111,52 +108,6 @@ class MetricsFile:
 
     def close(self) -> None:
         self._tensorboard.close()
-
-
-def read_metrics(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
-    """All events of a run up to the first damaged line, and a note if there is one.
-
-    A last line that is still being written is no damage.
-    """
-    content = read_content(folder)
-    whole = content[: content.rfind(b"\n") + 1]
-    events, read = parse_lines(whole)
-    if read == len(whole):
-        return events, []
-    return events, [f"{folder / FILE} is damaged after {read:,} bytes: later lines are left out"]
-
-
-def read_content(folder: Path) -> bytes:
-    if not (folder / FILE).exists():
-        return b""
-    return files.read_bytes(folder, FILE, LONGEST)
-
-
-def parse_lines(content: bytes) -> tuple[list[dict[str, Any]], int]:
-    """The events of the lines before the first damaged one, and the size of those lines."""
-    events: list[dict[str, Any]] = []
-    size = 0
-    for line in content.splitlines(keepends=True):
-        try:
-            event = files.parse_json(line, Path(FILE))
-        except DamagedFile:
-            break
-        if not line.endswith(b"\n") or not is_event(event):
-            break
-        events.append(event)
-        size += len(line)
-    return events, size
-
-
-def is_event(event: Any) -> bool:
-    """Whether a line holds numbers by name, the agent's steps among them."""
-    return (
-        isinstance(event, dict) and "agent_steps" in event and all(map(is_number, event.values()))
-    )
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class TensorBoardFile:

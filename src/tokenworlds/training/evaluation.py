@@ -14,8 +14,8 @@ from tokenworlds.evaluation.episodes import Episode, evaluate, evaluation_seed
 from tokenworlds.evaluation.results import Result, info_by_name
 from tokenworlds.replay.store import ReplayStore
 from tokenworlds.runs.checkpoint import Checkpoint, explaining_misfits
+from tokenworlds.runs.events import read_metrics
 from tokenworlds.runs.folder import RunFolder
-from tokenworlds.runs.metrics import read_metrics
 from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training.trainer import progress_of
 

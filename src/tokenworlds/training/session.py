@@ -28,6 +28,7 @@ from tokenworlds.training.evaluation import (
     report_run,
 )
 from tokenworlds.training.loop import Loop
+from tokenworlds.training.summary import component_parameters
 
 Stop = Callable[[], bool]
 Note = Callable[[str], None]
@@ -43,8 +44,13 @@ class SessionEnd:
     page: Path | None = None
 
 
-def start(spec: RunSpec, folder: RunFolder, screen: Screen, should_stop: Stop) -> SessionEnd:
-    """Train from scratch. A recipe that fails its dry run leaves no folder behind."""
+def start(
+    spec: RunSpec, folder: RunFolder, screen: Screen, should_stop: Stop, command: str = ""
+) -> SessionEnd:
+    """Train from scratch. A recipe that fails its dry run leaves no folder behind.
+
+    `command` is the command that makes this run; run.json keeps it.
+    """
     folder.check_unused()
     with naming_mismatches():
         loop = Loop(spec, folder, screen)
@@ -53,7 +59,8 @@ def start(spec: RunSpec, folder: RunFolder, screen: Screen, should_stop: Stop) -
             dry_run(loop.trainer.agent, spec.recipe, loop.trainer.envs.frame_shape)
         for text in remarks(loop.trainer.agent):
             screen.note(text)
-        folder.begin(spec)
+        facts = {"command": command, "parameters": component_parameters(loop.trainer.agent)}
+        folder.begin(spec, facts)
         loop.begin()
         return train(loop, should_stop)
 

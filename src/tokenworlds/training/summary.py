@@ -43,6 +43,12 @@ def parameter_tree(module: nn.Module) -> dict[str, Any]:
     return tree
 
 
+def component_parameters(agent: Agent) -> dict[str, int]:
+    """Trainable parameters of world and behaviour, and their total."""
+    parts = {name: count(child) for name, child in agent.named_children()}
+    return {"total": count(agent), **parts}
+
+
 def is_component(module: nn.Module) -> bool:
     """Whether a module has named children, other than a stack of layers."""
     names = [name for name, _ in module.named_children()]
