@@ -22,7 +22,9 @@ from tokenworlds.commands.errors import Failure, explaining_disk_errors
 from tokenworlds.commands.evaluate import Evaluate
 from tokenworlds.commands.figure import Figure
 from tokenworlds.commands.literature import Literature
+from tokenworlds.commands.report import Report
 from tokenworlds.commands.resume import Resume
+from tokenworlds.commands.runs import Runs
 from tokenworlds.commands.show import Show
 from tokenworlds.commands.train import Train
 from tokenworlds.core.errors import UserError, unknown
@@ -33,6 +35,8 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "resume": Resume,
     "evaluate": Evaluate,
     "dream": Dream,
+    "runs": Runs,
+    "report": Report,
     "figure": Figure,
     "show": Show,
     "bench": Bench,

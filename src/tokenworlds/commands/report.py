@@ -1,0 +1,51 @@
+"""`tokenworlds report`."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from tokenworlds.commands.errors import check_output
+from tokenworlds.commands.options import Switch
+from tokenworlds.core.errors import UserError, unknown
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """Compare runs on one page: curves, scores, aggregates with intervals, cost, commands.
+
+    Writes the page, and a Markdown and a CSV table beside it."""
+
+    runs: Annotated[tuple[str, ...], Positional, arg(metavar="RUN")] = ()
+    """Run folders, folders of runs, and JSON files {game: [score per seed]}."""
+    out: Annotated[str, arg(metavar="FILE.html")] = "report.html"
+    """Page to write."""
+    references: Annotated[str, arg(metavar="SET")] = "exact"
+    """Random and human scores for Atari games: exact, rounded, git-storm or dqn-2015."""
+    mix_protocols: Switch = False
+    """Compare scores of different protocols or training lengths; the page says so."""
+
+    def execute(self) -> int:
+        from tokenworlds.published.references import reference_sets
+
+        out = check_output(Path(self.out), [".html"])
+        if not self.runs:
+            raise UserError("name the runs to report: run folders, folders of runs or score files")
+        if self.references not in reference_sets():
+            raise unknown("reference set", self.references, reference_sets())
+        from tokenworlds.evaluation.comparison.document import write_comparison
+        from tokenworlds.evaluation.comparison.grouping import group
+        from tokenworlds.evaluation.comparison.loading import load
+        from tokenworlds.evaluation.comparison.summary import summarise
+
+        loaded = load(self.runs)
+        comparisons, repeated = group(loaded.runs, self.mix_protocols)
+        notes = [*loaded.notes, *repeated]
+        summaries = [summarise(comparison, self.references) for comparison in comparisons]
+        written = write_comparison(out, summaries, notes)
+        for text in (*notes, *(remark for summary in summaries for remark in summary.remarks)):
+            print(f"note: {text}", file=sys.stderr)
+        print(f"page    {written.page}\ntables  {written.markdown}, {written.csv}")
+        return 0

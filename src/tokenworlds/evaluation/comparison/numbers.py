@@ -1,0 +1,155 @@
+"""The numbers of a comparison: scores by task, aggregates, improvements, profiles and curves."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from tokenworlds.evaluation import bootstrap, statistics
+from tokenworlds.evaluation.bootstrap import Curve, Interval
+from tokenworlds.evaluation.comparison.grouping import Comparison
+from tokenworlds.evaluation.comparison.loading import Run
+from tokenworlds.evaluation.curves import Points, smooth
+from tokenworlds.evaluation.statistics import Scores, Statistic
+from tokenworlds.published.references import Reference, reference_sets
+
+GRID = 60
+"""At most this many points in a curve."""
+PROFILE_POINTS = 81
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value with its interval, which is None if a task has a single run."""
+
+    value: float
+    interval: Interval | None
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Normalisation:
+    """How scores of different tasks are brought to one scale; `label` names the scale."""
+
+    label: str
+    references: Mapping[str, Reference]
+
+    def __call__(self, scores: Scores) -> dict[str, list[float]]:
+        known = {task: runs for task, runs in scores.items() if task in self.references}
+        return statistics.human_normalised(known, self.references)
+
+
+CONTROL_BEST = 1000.0
+
+
+def normalisation_of(comparison: Comparison, reference_set: str) -> Normalisation | None:
+    """The benchmark's usual scale, None where the tasks have no reference scores."""
+    tasks = comparison.tasks
+    if comparison.benchmark == "atari":
+        references = reference_sets()[reference_set]
+        known = {task: references[task] for task in tasks if task in references}
+        label = f"human-normalised score ({reference_set} reference scores)"
+        return Normalisation(label, known) if known else None
+    if comparison.benchmark == "dmc":
+        best = {task: Reference(random=0.0, human=CONTROL_BEST) for task in tasks}
+        return Normalisation("return / 1,000", best)
+    return None
+
+
+def aggregated_scores(
+    comparison: Comparison, normalisation: Normalisation | None
+) -> dict[str, dict[str, list[float]]]:
+    """By agent, the scores on the tasks that all agents have, on one scale.
+
+    Empty if the tasks are several and have no common scale.
+    """
+    tasks = comparison.common_tasks
+    if normalisation is not None:
+        tasks = [task for task in tasks if task in normalisation.references]
+    if not tasks or (normalisation is None and len(tasks) > 1):
+        return {}
+    found = {}
+    for agent in comparison.agents:
+        scores = comparison.scores(agent)
+        if scores:
+            common = {task: scores[task] for task in tasks}
+            found[agent] = normalisation(common) if normalisation else common
+    return found
+
+
+def estimate(scores: Scores, statistic: Statistic, repetitions: int = 10_000) -> Estimate:
+    interval = bootstrap.bootstrap_interval(scores, statistic, repetitions)
+    return Estimate(statistic(scores), interval, sum(map(len, scores.values())))
+
+
+def statistics_for(scores: Mapping[str, Scores], human: bool) -> tuple[Statistic, ...]:
+    """With one task, only the mean and the IQM over runs say something new."""
+    several = any(len(of_agent) > 1 for of_agent in scores.values())
+    if not several:
+        one = (statistics.mean, statistics.iqm)
+        return (*one, statistics.optimality_gap) if human else one
+    return statistics.STATISTICS
+
+
+def improvements(scores: Mapping[str, Scores]) -> dict[tuple[str, str], Estimate]:
+    """For every pair of agents, the probability that a run of the first exceeds the second's."""
+    agents = list(scores)
+    pairs = [(x, y) for i, x in enumerate(agents) for y in agents[i + 1 :]]
+    return {
+        (x, y): Estimate(
+            statistics.probability_of_improvement(scores[x], scores[y]),
+            bootstrap.improvement_interval(scores[x], scores[y]),
+            sum(map(len, scores[x].values())) + sum(map(len, scores[y].values())),
+        )
+        for x, y in pairs
+    }
+
+
+def profiles(scores: Mapping[str, Scores], highest: float) -> dict[str, Curve]:
+    thresholds = np.linspace(0.0, highest, PROFILE_POINTS).tolist()
+    return {agent: bootstrap.profile_curve(found, thresholds) for agent, found in scores.items()}
+
+
+def curve_points(run: Run, kind: str) -> Points:
+    """Evaluations as they are, episodes of training smoothed."""
+    if kind == "evaluation" or not len(run.training.steps):
+        return run.evaluation if kind == "evaluation" else run.training
+    spread = max(2.0, len(run.training.values) / 50)
+    return Points(run.training.steps, smooth(run.training.values, spread))
+
+
+def curve_kind(comparison: Comparison) -> str:
+    """Evaluations during training if every run has them, else the episodes of training."""
+    known = [run for run in comparison.runs if run.description is not None]
+    return "evaluation" if all(len(run.evaluation.steps) > 1 for run in known) else "training"
+
+
+def mean_curve(runs: Sequence[Run], kind: str) -> Curve | None:
+    """The mean of finished runs over steps; None if they have no points."""
+    of_runs = [curve_points(run, kind) for run in runs if run.finished]
+    of_runs = [found for found in of_runs if len(found.steps)]
+    if not of_runs:
+        return None
+    steps = common_steps(of_runs)
+    values = on_steps(of_runs, steps)
+    return bootstrap.sample_efficiency(
+        steps.tolist(), {"task": values.tolist()}, statistics.mean, repetitions=1000
+    )
+
+
+def common_steps(curves: Sequence[Points]) -> Float[np.ndarray, " T"]:
+    """Steps within the range of every curve, thinned to at most `GRID`."""
+    begin = max(float(curve.steps[0]) for curve in curves)
+    end = min(float(curve.steps[-1]) for curve in curves)
+    every = np.unique(np.concatenate([curve.steps for curve in curves])).astype(float)
+    inside = every[(every >= begin) & (every <= end)]
+    if len(inside) > GRID:
+        return np.linspace(inside[0], inside[-1], GRID)
+    return inside
+
+
+def on_steps(
+    curves: Sequence[Points], steps: Float[np.ndarray, " T"]
+) -> Float[np.ndarray, "runs T"]:
+    return np.stack([np.interp(steps, curve.steps, curve.values) for curve in curves])
