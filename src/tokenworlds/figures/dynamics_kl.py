@@ -14,7 +14,7 @@ from tokenworlds.evaluation.curves import select, smooth, style_steps
 from tokenworlds.evaluation.pictures import Theme
 from tokenworlds.figures.picture import Picture, Request, RunSource, new_figure, to_image
 from tokenworlds.figures.runs import spec_facts
-from tokenworlds.runs.metrics import read_metrics
+from tokenworlds.runs.events import read_metrics
 
 METRIC = "world/loss/dynamics"
 POINTS = 200
