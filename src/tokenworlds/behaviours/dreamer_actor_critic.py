@@ -16,6 +16,7 @@ from torch import Generator, Tensor, nn
 
 from tokenworlds.behaviours.imagination import Trajectory, imagine, rollout
 from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.inspection import Assessment
 from tokenworlds.core.protocols import PredictsOutcome, World
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import ActionSpace, Carry, FrameShape, Losses, Segment, View
@@ -80,6 +81,20 @@ class DreamerActorCritic(nn.Module, Component):
         self, view: View, carry: Carry, generator: Generator | None, temperature: float = 1.0
     ) -> tuple[Tensor, Carry]:
         return choose(self.policy(read(view)), temperature, generator), carry
+
+    @property
+    def discount(self) -> float:
+        return self.config.discount
+
+    @property
+    def return_spread(self) -> float | None:
+        return float(self.return_range.spread)
+
+    @torch.no_grad()
+    def assess(self, view: View, carry: Carry) -> tuple[Assessment, Carry]:
+        feature = read(view)
+        value = TwoHot(self.critic(feature), "symexp").mean
+        return Assessment(value, self.policy(feature).entropy()), carry
 
     def losses(self, world: World, segment: Segment, generator: Generator | None) -> Losses:
         """Dreams from the end of a segment alone, for worlds that learn on their own."""

@@ -12,6 +12,7 @@ from torch import Generator, Tensor, nn
 
 from tokenworlds.behaviours.imagination import Trajectory, imagine, rollout
 from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.inspection import Assessment
 from tokenworlds.core.protocols import World
 from tokenworlds.core.types import (
     ActionSpace,
@@ -86,6 +87,20 @@ class LatentActorCritic(nn.Module, Component):
         self, view: View, carry: Carry, generator: Generator | None, temperature: float = 1.0
     ) -> tuple[Tensor, Carry]:
         return choose(self.policy(view.compact_feature), temperature, generator), carry
+
+    @property
+    def discount(self) -> float:
+        return self.config.discount
+
+    @property
+    def return_spread(self) -> float | None:
+        return float(self.return_range.spread)
+
+    @torch.no_grad()
+    def assess(self, view: View, carry: Carry) -> tuple[Assessment, Carry]:
+        feature = view.compact_feature
+        value = TwoHot(self.critic(feature), self.config.bins).mean
+        return Assessment(value, self.policy(feature).entropy()), carry
 
     def losses(self, world: World, segment: Segment, generator: Generator | None) -> Losses:
         """Dream from the end of a segment, then compute the losses of the dream."""

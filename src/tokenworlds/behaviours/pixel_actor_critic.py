@@ -12,6 +12,7 @@ from torch import Generator, Tensor, nn
 
 from tokenworlds.behaviours.imagination import Trajectory, imagine, rollout
 from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.inspection import Assessment
 from tokenworlds.core.protocols import VectorEncoder, World
 from tokenworlds.core.types import ActionSpace, FrameShape, Losses, Segment, View, to_frames
 from tokenworlds.nets.distributions import Bins, Value, ValueKind, value_of, value_width
@@ -91,6 +92,20 @@ class PixelActorCritic(nn.Module, Component):
     ) -> tuple[Tensor, LSTMState]:
         memory = self.network(view.frame, carry)
         return choose(self.policy(memory.hidden), temperature, generator), memory
+
+    @property
+    def discount(self) -> float:
+        return self.config.discount
+
+    @property
+    def return_spread(self) -> float | None:
+        return None if self.return_range is None else float(self.return_range.spread)
+
+    @torch.no_grad()
+    def assess(self, view: View, carry: LSTMState) -> tuple[Assessment, LSTMState]:
+        memory = self.network(view.frame, carry)
+        entropy = self.policy(memory.hidden).entropy()
+        return Assessment(self.value(memory.hidden).mean, entropy), memory
 
     def losses(self, world: World, segment: Segment, generator: Generator | None) -> Losses:
         """Dream from the end of a segment, then compute the losses of the dream."""

@@ -12,6 +12,7 @@ from torch import Generator, Tensor, nn
 from tokenworlds.behaviours.imagination import Trajectory, imagine, rollout
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.inspection import Assessment
 from tokenworlds.core.precision import widen
 from tokenworlds.core.protocols import DescribesSteps, VectorEncoder, World
 from tokenworlds.core.trees import map_tensors
@@ -126,6 +127,19 @@ class PPO(nn.Module, Component):
         self, view: View, carry: Carry, generator: Generator | None, temperature: float = 1.0
     ) -> tuple[Tensor, Carry]:
         return choose(self.policy(self.encode(self.read(view))), temperature, generator), carry
+
+    @property
+    def discount(self) -> float:
+        return self.config.discount
+
+    @property
+    def return_spread(self) -> float | None:
+        return None
+
+    @torch.no_grad()
+    def assess(self, view: View, carry: Carry) -> tuple[Assessment, Carry]:
+        hidden = self.encode(self.read(view))
+        return Assessment(self.value(hidden), self.policy(hidden).entropy()), carry
 
     def read(self, view: View) -> Tensor:
         return view.feature if self.config.looks_at == "feature" else view.frame

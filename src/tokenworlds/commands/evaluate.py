@@ -13,6 +13,7 @@ from tokenworlds.commands.options import (
     Json,
     OptionalSeed,
     RunOptions,
+    Switch,
     Temperature,
     default_text,
 )
@@ -42,6 +43,8 @@ class Evaluate(RunOptions):
     """Seed of the episodes and of the agent's actions."""
     processes: Annotated[Count, default_text("one for each core")] = None
     """Processes that play; the result does not depend on it."""
+    world: Switch = False
+    """Measure the world model instead: errors by horizon, and which part is at fault."""
     json: Json = False
     """Print one JSON document."""
 
@@ -53,6 +56,10 @@ class Evaluate(RunOptions):
         folder, spec = choices.open_run(self)
         if not os.access(folder.path, os.W_OK):
             raise UserError(f"cannot write to {folder.path}: the folder is read-only")
+        if self.world:
+            from tokenworlds.commands.evaluate_world import evaluate_world
+
+            return evaluate_world(self, folder, spec)
         result = self.play(folder, spec)
         path = write_result(self.file(folder.path, spec, result), result)
         if self.json:

@@ -11,8 +11,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from tokenworlds.core.errors import UserError
 from tokenworlds.core.precision import widen
-from tokenworlds.core.types import Feature, to_dense
+from tokenworlds.core.types import Feature, FrameShape, to_dense
 from tokenworlds.nets.blocks import RMSNorm
 
 EPSILON = 1e-4
@@ -152,3 +153,14 @@ class ImageDecoder(nn.Module):
 
 def upsample(maps: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C h w"]:
     return functional.interpolate(maps, scale_factor=2, mode="nearest")
+
+
+def pooled(frame_shape: FrameShape, stages: int) -> tuple[int, int]:
+    """The size of a frame after max-pooling by two in each stage."""
+    parts = 2**stages
+    if frame_shape.height % parts or frame_shape.width % parts:
+        raise UserError(
+            f"frames of {frame_shape.height}x{frame_shape.width} cannot be halved {stages} times: "
+            f"resolution takes a multiple of {parts}, or world.multipliers fewer stages"
+        )
+    return frame_shape.height // parts, frame_shape.width // parts

@@ -126,6 +126,11 @@ class Factorised(nn.Module, Component):
     def log_probs(self, feature: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest K V"]:
         return mix_uniform(self._logits(feature), self.config.unimix)
 
+    def score(
+        self, feature: Float[Tensor, "*rest D"], index: Int[Tensor, "*rest K"]
+    ) -> Float[Tensor, "*rest K V"]:
+        return self.log_probs(feature)
+
     def _logits(self, feature: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest K V"]:
         slices = rearrange(feature, "... (s d) -> ... s d", s=self.slices)
         logits: Tensor = self.logits(slices)

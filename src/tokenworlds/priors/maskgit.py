@@ -77,6 +77,12 @@ class MaskGIT(nn.Module, Component):
         (logits,) = unpack(self._logits(rows, embedded), lead, "* k v")
         return mix_uniform(logits, self.config.unimix)
 
+    def score(
+        self, feature: Float[Tensor, "*rest D"], index: Int[Tensor, "*rest K"]
+    ) -> Float[Tensor, "*rest K V"]:
+        """With every token masked: the first round of sampling, and with one round the only one."""
+        return self.log_probs(feature, torch.full_like(index, self.vocabulary))
+
     def _embed(self, index: Int[Tensor, "*some K"]) -> Float[Tensor, "*some K embedding"]:
         """The input layer's share of tokens and positions; the table is mapped before the look-up,
         because it has fewer rows."""

@@ -56,6 +56,11 @@ class PixelCNN(nn.Module, Component):
         (cells,) = unpack(rearrange(logits, "n v h w -> n (h w) v"), lead, "* k v")
         return mix_uniform(cells, self.config.unimix)
 
+    def score(
+        self, feature: Float[Tensor, "*rest D"], index: Int[Tensor, "*rest K"]
+    ) -> Float[Tensor, "*rest K V"]:
+        return self.log_probs(feature, index)
+
     def losses(
         self, feature: Float[Tensor, "B T D"], codes: Codes, mask: Bool[Tensor, "B T"]
     ) -> Losses:

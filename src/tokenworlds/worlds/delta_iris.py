@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.inspection import Prediction
 from tokenworlds.core.protocols import Head, SequenceModel
 from tokenworlds.core.types import (
     ActionSpace,
@@ -240,6 +241,18 @@ class DeltaIris(TwoLearnerWorld, Component):
         no_start = torch.zeros_like(carry.starts)
         carry = DeltaIrisCarry(unrolled.sequence, unrolled.index[:, -1:], frame, no_start)
         return carry, unrolled.outcome
+
+    @torch.no_grad()
+    def predict(
+        self, carry: DeltaIrisCarry | History, action: Tensor, following: Segment
+    ) -> Prediction:
+        """The tokens are those of the change from the state's own frame to the real next one."""
+        carry = self._make_room(self._to_carry(carry))
+        done = self.action_space.encode(action)
+        x = torch.cat([self._unread(carry), self.dynamics.action(done)[:, None]], dim=1)
+        frame = to_frames(following.frame[:, -1])
+        index = self.tokenizer.encode(frame, Context(carry.frame, done)).index
+        return self.dynamics.predict(x, carry.sequence, index)
 
     def step_with_random_tokens(
         self, carry: DeltaIrisCarry | History, action: Tensor, generator: Generator | None = None

@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.inspection import Prediction
 from tokenworlds.core.protocols import Head, MapTokenizer, SequenceModel, Tokenizer
 from tokenworlds.core.trees import map_tensors, where_rows
 from tokenworlds.core.types import (
@@ -41,6 +42,7 @@ from tokenworlds.worlds.history import (
     starts,
     with_start,
 )
+from tokenworlds.worlds.scoring import score_codes
 
 Layout = Literal["map", "line", "vector"]
 """How the vectors of a grid's cells form a map: as they lie, as one column, or as one cell (the
@@ -217,6 +219,16 @@ class Grid(TwoLearnerWorld, Component):
         reward = head.sample(generator) if self.config.samples_reward else head.mean
         carry = GridCarry(sequence, self._sample(feature, generator))
         return carry, Outcome(reward, torch.zeros_like(reward))
+
+    @torch.no_grad()
+    def predict(self, carry: GridCarry | History, action: Tensor, following: Segment) -> Prediction:
+        carry = self._prefill(carry) if isinstance(carry, History) else carry
+        maps, done = self._arrange(carry.vector), self.action_space.encode(action)
+        feature, _ = self.dynamics(maps, done, carry.sequence)
+        stack = stack_segment(following, self.config.frames)[0][:, -1]
+        codes: Codes | GaussianLatent = self.tokenizer.encode(stack)
+        scores = score_codes(self.dynamics.prior, flatten(feature), codes)
+        return Prediction(self.dynamics.reward(feature), None, *scores)
 
     def view(self, carry: GridCarry | History) -> View:
         """The feature is the map of the current tokens, the frame the newest of the stack."""

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int, UInt8
 from torch import Generator, Tensor
 
 from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.inspection import Prediction
 from tokenworlds.core.protocols import Head, SequenceModel, Tokenizer
 from tokenworlds.core.types import (
     ActionSpace,
@@ -163,6 +164,13 @@ class Iris(TwoLearnerWorld, Component):
         unrolled = self.dynamics.unroll(x, carry.sequence, generator)
         carry = IrisCarry(unrolled.sequence, unrolled.index[:, -1:], unrolled.index)
         return carry, unrolled.outcome
+
+    @torch.no_grad()
+    def predict(self, carry: IrisCarry | History, action: Tensor, following: Segment) -> Prediction:
+        carry = self._make_room(self._to_carry(carry))
+        actions = self.dynamics.action(self.action_space.encode(action))
+        x = torch.cat([self.dynamics.token(carry.pending), actions[:, None]], dim=1)
+        return self.dynamics.predict(x, carry.sequence, self._encode(following.frame[:, -1]))
 
     def _to_carry(self, carry: IrisCarry | History) -> IrisCarry:
         return self._prefill(carry, None) if isinstance(carry, History) else carry

@@ -13,6 +13,7 @@ from torch import Generator, Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.inspection import Prediction
 from tokenworlds.core.protocols import Head, Prior, SequenceModel, StateMixer, Tokenizer
 from tokenworlds.core.trees import map_tensors, where_rows
 from tokenworlds.core.types import (
@@ -31,6 +32,7 @@ from tokenworlds.core.types import (
 from tokenworlds.heads.outcomes import MLPReward, MLPTermination, outcome_losses
 from tokenworlds.mixers.projection import Projection
 from tokenworlds.worlds.history import History
+from tokenworlds.worlds.scoring import score_codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +188,14 @@ class Latent(nn.Module, Component):
         carry = replace(carry, index=index, policy_index=None)
         reward, terminated = self.reward(carry.hidden).mean, self.termination(carry.hidden).mean
         return carry, Outcome(reward, terminated)
+
+    @torch.no_grad()
+    def predict(self, carry: LatentCarry, action: Tensor, following: Segment) -> Prediction:
+        hidden = self._advance(carry, self.action_space.encode(action)).hidden
+        codes = self.tokenizer.encode(to_frames(following.frame[:, -1]))
+        return Prediction(
+            self.reward(hidden), self.termination(hidden), *score_codes(self.prior, hidden, codes)
+        )
 
     def view(self, carry: LatentCarry) -> View:
         index = carry.index if carry.policy_index is None else carry.policy_index

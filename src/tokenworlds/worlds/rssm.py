@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.inspection import Prediction
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import (
     ActionSpace,
@@ -47,6 +48,7 @@ from tokenworlds.nets.dreamer import (
     ImageDecoder,
     ImageEncoder,
     linear,
+    pooled,
 )
 
 
@@ -350,6 +352,16 @@ class RSSM(nn.Module, Component):
         carry = self._predict(carry, self.action_space.encode(action), generator)
         return carry, self.outcome(carry)
 
+    @torch.no_grad()
+    def predict(self, carry: RSSMCarry, action: Tensor, following: Segment) -> Prediction:
+        deter = self.core(carry.deter, carry.stoch, self.action_space.encode(action))
+        embedded = self.encoder(to_frames(following.frame[:, -1]))
+        posterior = self._log_probs(self.posterior(torch.cat([deter, embedded], -1)))
+        prior, index = self._log_probs(self.prior(deter)), posterior.argmax(dim=-1)
+        feature = RSSMCarry(deter, self._sample(prior, None)).feature
+        heads = (self._reward(feature), self._termination(feature))
+        return Prediction(*heads, index, prior, posterior, self.config.discount)
+
     def view(self, carry: RSSMCarry) -> View:
         return View(lambda: carry.feature, lambda: self._decode(carry))
 
@@ -373,17 +385,6 @@ class RSSM(nn.Module, Component):
 def entropy(log_probs: Float[Tensor, "*rest K V"]) -> Float[Tensor, "*rest"]:
     """The mean entropy of a latent, in nats."""
     return -(log_probs.exp() * log_probs).sum(-1).mean(-1)
-
-
-def pooled(frame_shape: FrameShape, stages: int) -> tuple[int, int]:
-    """The size of a frame after max-pooling by two in each stage."""
-    parts = 2**stages
-    if frame_shape.height % parts or frame_shape.width % parts:
-        raise UserError(
-            f"frames of {frame_shape.height}x{frame_shape.width} cannot be halved {stages} times: "
-            f"resolution takes a multiple of {parts}, or world.multipliers fewer stages"
-        )
-    return frame_shape.height // parts, frame_shape.width // parts
 
 
 def check_blocks(config: RSSM.Config, channels: int) -> None:

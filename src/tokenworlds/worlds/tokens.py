@@ -11,6 +11,8 @@ from torch.nn import functional
 
 from tokenworlds.core.config import ConfigOf
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.inspection import Prediction
+from tokenworlds.core.precision import widen
 from tokenworlds.core.protocols import BoundedSequence, Head, SequenceModel
 from tokenworlds.core.trees import where_rows
 from tokenworlds.core.types import Carry, Outcome
@@ -139,6 +141,17 @@ class TokenDynamics(nn.Module):
             index.append(self._sample(last, generator, at_random))
         outcome = Outcome(reward, terminated.to(last.dtype))
         return Unrolled(outcome, torch.stack(index, dim=-1), carry)
+
+    @torch.no_grad()
+    def predict(
+        self, x: Float[Tensor, "B n D"], carry: Carry, index: Int[Tensor, "B K"]
+    ) -> Prediction:
+        """Read tokens that end with an action, then the real tokens of the next frame."""
+        read = torch.cat([x, self.token(index[:, :-1])], dim=1)
+        hidden = self.extend(read, carry)[0][:, x.shape[1] - 1 :]
+        last = hidden[:, 0]
+        log_probs = functional.log_softmax(widen(self.next_token(hidden)), dim=-1)
+        return Prediction(self.reward(last), self.termination(last), index, log_probs)
 
     def _sample(
         self, hidden: Float[Tensor, "B D"], generator: Generator | None, at_random: bool

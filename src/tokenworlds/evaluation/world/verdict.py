@@ -1,0 +1,237 @@
+"""Which part of an agent is at fault: one sentence per part, from the figures of its world.
+
+The thresholds are below, with their reasons in docs/world_quality.md. A part is not judged where
+the held-out steps say too little about it, or where a part that it depends on is at fault.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Status = Literal["fault", "good", "unknown"]
+Figures = Mapping[str, Any]
+
+EXPLAINED = 0.5
+"""The least share of the variance of changed pixels that reconstructions must explain."""
+KEPT = 0.5
+"""The least share of that which predictions of the next frame must keep."""
+SOFT = 0.5
+"""A posterior with more than this share of the largest entropy does not decide on tokens."""
+SKILL = 0.25
+"""The least skill of a head: 0 is that of the base rate, 1 is perfect."""
+DENSE = 0.5
+"""Rewards that are non-zero more often are not rare events; their variance is compared."""
+EVENTS = 5
+"""The fewest rewards or terminations to judge a head by."""
+EARLY = 3.0
+"""Terminations may be predicted at most this much more often than they happen."""
+UNIFORM = 0.95
+"""A policy with more than this share of the largest entropy has learned no preference."""
+CORRELATION = 0.3
+"""The least correlation of values with returns."""
+FLOOR = 1.0
+"""Return spreads below this are not amplified (`ReturnRange.scale`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What the figures say about one part."""
+
+    part: str
+    status: Status
+    sentence: str
+
+
+def judge(figures: Figures) -> list[Finding]:
+    """Findings from the frame to the policy, each part before those that depend on it."""
+    return [
+        judge_tokenizer(figures),
+        judge_dynamics(figures),
+        judge_reward(figures),
+        judge_termination(figures),
+        judge_value(figures),
+        judge_policy(figures),
+    ]
+
+
+def first_fault(findings: list[Finding]) -> Finding | None:
+    return next((each for each in findings if each.status == "fault"), None)
+
+
+def judge_tokenizer(figures: Figures) -> Finding:
+    found = figures["tokenizer"]
+    if found is None or found["changed_explained"] is None:
+        reason = figures["absent"].get("tokenizer", "no pixel changes in the held-out steps")
+        return Finding("tokenizer", "unknown", f"The tokenizer cannot be judged: {reason}.")
+    explained = found["changed_explained"]
+    numbers = (
+        f"{share(explained)} of the variance of the pixels that change "
+        f"({share(found['changed_pixels'])} of all), squared error {number(found['changed_mse'])} "
+        f"there and {number(found['static_mse'])} on the others"
+    )
+    if explained < EXPLAINED:
+        sentence = f"The tokenizer loses what moves: its reconstructions explain {numbers}."
+        return Finding("tokenizer", "fault", sentence)
+    sentence = f"The tokenizer keeps what moves: its reconstructions explain {numbers}."
+    return Finding("tokenizer", "good", sentence)
+
+
+def judge_dynamics(figures: Figures) -> Finding:
+    frames, tokens = figures["closed_loop"]["frames"], figures["closed_loop"]["tokens"]
+    explained, tokenizer = frames["changed_explained"], figures["tokenizer"]
+    if explained is None:
+        reason = "no pixel changes in the held-out steps"
+        return Finding("dynamics", "unknown", f"The dynamics cannot be judged: {reason}.")
+    ceiling = None if tokenizer is None else tokenizer["changed_explained"]
+    text = f"one step ahead, {share(explained)} of the variance of changed pixels is explained"
+    if ceiling is not None:
+        text += f", where reconstructions explain {share(ceiling)}"
+    text += token_text(figures)
+    if ceiling is not None and ceiling < EXPLAINED:
+        return Finding(
+            "dynamics", "unknown", f"The dynamics cannot be judged behind such a tokenizer: {text}."
+        )
+    if explained < KEPT * (1.0 if ceiling is None else ceiling):
+        return Finding("dynamics", "fault", f"The dynamics does not predict what moves: {text}.")
+    if tokens is not None and is_soft(figures):
+        sentence = f"The dynamics predicts what moves, but from a soft posterior: {text}."
+        return Finding("dynamics", "fault", sentence)
+    return Finding("dynamics", "good", f"The dynamics predicts what moves: {text}.")
+
+
+def is_soft(figures: Figures) -> bool:
+    entropy = figures["closed_loop"]["tokens"].get("posterior_entropy")
+    codes = figures["codes"]
+    return entropy is not None and entropy > SOFT * math.log(codes["vocabulary"])
+
+
+def token_text(figures: Figures) -> str:
+    """The figures of tokens, if there are any, with what they can be compared with."""
+    tokens, codes = figures["closed_loop"]["tokens"], figures["codes"]
+    if tokens is None or codes is None:
+        return ""
+    parts = [
+        f"; tokens are predicted with accuracy {share(tokens['accuracy'])} and "
+        f"{number(tokens['nll'])} nats (without history {number(codes['unigram_nll'])}"
+    ]
+    if "random_action_nll" in tokens:
+        parts.append(f", after a random action {number(tokens['random_action_nll'])}")
+    parts.append(")")
+    if "posterior_entropy" in tokens:
+        largest = math.log(codes["vocabulary"])
+        parts.append(f"; posterior entropy {number(tokens['posterior_entropy'])} of at most ")
+        parts.append(number(largest))
+    return "".join(parts)
+
+
+def judge_reward(figures: Figures) -> Finding:
+    found = figures["closed_loop"]["reward"]
+    if found["events"] < EVENTS:
+        sentence = (
+            f"The reward head cannot be judged: {found['events']} of {found['steps']} held-out "
+            "steps have a reward."
+        )
+        return Finding("reward head", "unknown", sentence)
+    if found["base_rate"] > DENSE:
+        skill = found["explained_variance"]
+        numbers = f"it explains {share(skill)} of the variance of rewards"
+    else:
+        skill = skill_of(found)
+        numbers = detection_text(found, "rewards")
+    good = skill is not None and skill >= SKILL
+    claim = "knows rewards" if good else "knows little of rewards"
+    sentence = f"The reward head {claim}: {numbers}."
+    return Finding("reward head", "good" if good else "fault", sentence)
+
+
+def judge_termination(figures: Figures) -> Finding:
+    found, part = figures["closed_loop"]["termination"], "termination head"
+    if found is None:
+        reason = figures["absent"]["termination"]
+        return Finding(part, "unknown", f"There is no termination head: {reason}.")
+    early = found["predicted_mean"] > EARLY * found["base_rate"] + 0.01
+    if early:
+        sentence = (
+            "The termination head ends dreams too early: it expects "
+            f"{share(found['predicted_mean'])} of steps to terminate, and "
+            f"{share(found['base_rate'])} do."
+        )
+        return Finding(part, "fault", sentence)
+    if found["events"] < EVENTS:
+        sentence = (
+            f"The termination head cannot be judged: {found['events']} of {found['steps']} "
+            "held-out steps terminate."
+        )
+        return Finding(part, "unknown", sentence)
+    good = skill_of(found) >= SKILL
+    claim = "knows terminations" if good else "knows little of terminations"
+    sentence = f"The termination head {claim}: {detection_text(found, 'terminations')}."
+    return Finding(part, "good" if good else "fault", sentence)
+
+
+def skill_of(found: Figures) -> float:
+    """Average precision, rescaled so that the base rate is 0."""
+    base = found["base_rate"]
+    return float((found["average_precision"] - base) / (1 - base)) if base < 1 else 1.0
+
+
+def detection_text(found: Figures, events: str) -> str:
+    precision = "none" if found["precision"] is None else share(found["precision"])
+    return (
+        f"precision {precision}, recall {share(found['recall'])}, average precision "
+        f"{share(found['average_precision'])} of {found['events']} {events}, "
+        f"whose base rate is {share(found['base_rate'])}"
+    )
+
+
+def judge_value(figures: Figures) -> Finding:
+    found = figures["value"]
+    if found is None or "slope" not in found:
+        reason = figures["absent"].get("value", "there are too few returns")
+        return Finding("value", "unknown", f"The value cannot be judged: {reason}.")
+    if found["return_deviation"] < 1e-6:
+        return Finding("value", "unknown", "The value cannot be judged: all returns are equal.")
+    correlation = found["correlation"]
+    good = correlation is not None and correlation >= CORRELATION
+    text = "it is constant" if correlation is None else f"correlation {number(correlation)}"
+    if found["slope"] is not None:
+        text += f", slope {number(found['slope'])}"
+    claim = "follows the returns that come" if good else "does not follow the returns that come"
+    sentence = (
+        f"The value {claim}: {text}, bias {number(found['bias'])}; returns deviate by "
+        f"{number(found['return_deviation'])}."
+    )
+    return Finding("value", "good" if good else "fault", sentence)
+
+
+def judge_policy(figures: Figures) -> Finding:
+    found = figures["policy"]
+    if found is None or found["entropy"] is None:
+        return Finding("policy", "unknown", "The policy cannot be judged: it tells no entropy.")
+    part, sharp = policy_text(found)
+    spread = found["return_spread"]
+    if spread is not None and spread < FLOOR:
+        part += (
+            f"; imagined returns spread over {number(spread)}, below the floor of {FLOOR:g}, so "
+            "advantages stay small next to the entropy bonus"
+        )
+    if not sharp:
+        return Finding("policy", "fault", f"The policy is near uniform: {part}.")
+    return Finding("policy", "good", f"The policy has preferences: {part}.")
+
+
+def policy_text(found: Figures) -> tuple[str, bool]:
+    """The entropy, and whether it is clearly below that of random actions."""
+    entropy, uniform = found["entropy"], found["uniform_entropy"]
+    text = f"entropy {number(entropy)} nats, uniform actions have {number(uniform)}"
+    # A differential entropy may be negative, so the difference counts and not the ratio.
+    return text, uniform - entropy > (1 - UNIFORM) * uniform
+
+
+def share(value: float) -> str:
+    return f"{100 * value:.3g} %"
+
+
+def number(value: float) -> str:
+    return f"{value:.3g}"
