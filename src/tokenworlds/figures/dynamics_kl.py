@@ -19,6 +19,8 @@ from tokenworlds.runs.events import read_metrics
 METRIC = "world/loss/dynamics"
 POINTS = 200
 """Curves of several seeds are averaged at so many steps."""
+LEAST = 1e-6
+"""Nats; without free bits a divergence may be 0 up to rounding, which has no logarithm."""
 STYLES = ("-", (0, (6, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
 
 
@@ -151,5 +153,5 @@ def plot(axes: Axes, curve: KLCurve, *, color: str, ls: Any) -> None:
         axes.fill_between(curve.steps, curve.low, curve.high, color=color, alpha=0.2, lw=0)
     axes.plot(curve.steps, mean, color=color, lw=0.7, alpha=0.4)
     # On a logarithmic axis, an average of values would hang above a steep fall.
-    smoothed = np.exp(smooth(np.log(mean), max(2.0, len(mean) / 50)))
+    smoothed = np.exp(smooth(np.log(np.maximum(mean, LEAST)), max(2.0, len(mean) / 50)))
     axes.plot(curve.steps, smoothed, color=color, ls=ls, lw=2.2, label=curve.recipe)

@@ -32,6 +32,7 @@ from tokenworlds.worlds.latent import Latent
 STEPS, CONTEXT, ROWS = 6, 4, 32
 BINS = 25
 MAX_RUNS = 2
+TINY = np.finfo(np.float64).tiny
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ def dream(run: LoadedRun, segment: Segment, steps: int, seed: int) -> PriorDream
     frames = [rgb(to_uint8(frame)) for _, frame in states]
     flat = probs.reshape(steps, -1)
     counts = [np.histogram(values, bins=BINS, range=(0, 1), density=True)[0] for values in flat]
-    entropy = -(probs * np.log(probs)).sum(axis=-1).mean(axis=(1, 2))
+    entropy = -(probs * np.log(np.maximum(probs, TINY))).sum(axis=-1).mean(axis=(1, 2))
     return PriorDream(
         run.spec.recipe_name,
         frames,
