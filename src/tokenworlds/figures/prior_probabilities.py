@@ -167,10 +167,11 @@ def caption(runs: Sequence[LoadedRun], dreams: Sequence[PriorDream], seed: int) 
         for each in dreams
     )
     sources = "; ".join(run.sentence() for run in runs)
+    whose = f" of {runs[0].spec.recipe_name}" if len(runs) > 1 else ""
     return (
         f"{sources}. Density of the probabilities that the prior gives to all values of all "
-        f"tokens, over {ROWS} dreams from {CONTEXT} recorded frames each, under the recorded "
-        f"actions, seed {seed}; frames of the first dream. Mean over the steps: {numbers}."
+        f"tokens, over {ROWS} dreams from {CONTEXT} recorded frames{whose} each, under the "
+        f"recorded actions, seed {seed}; frames of the first dream. Mean over the steps: {numbers}."
     )
 
 
