@@ -76,7 +76,7 @@ SETTINGS = {
 def train_run(folder: Path, recipe: str, seed: int = 0) -> Path:
     """A tiny run on catch without a report."""
     run = folder / f"{recipe}-s{seed}"
-    words = ["train", recipe, "--run", str(run), "--steps", "96", "--threads", "1"]
+    words = ["train", recipe, "--run", str(run), "--steps", "64", "--threads", "1"]
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(session, "add_report", lambda *run: run[-1])
         assert main([*words, "--seed", str(seed), "--set", *SETTINGS[recipe]]) == 0

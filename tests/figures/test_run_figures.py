@@ -97,7 +97,7 @@ def test_changes_compare_each_step_with_the_one_before(runs: Runs) -> None:
     assert shown[1:] == changed.tolist()
     assert data["changed"][0] == 0
     assert (data["tokens"], data["grid"]) == (4, [2, 2])
-    assert data["run"]["agent_steps"] == 96
+    assert data["run"]["agent_steps"] == 64
 
 
 def test_the_changes_of_a_still_frame_are_none(runs: Runs) -> None:
