@@ -107,8 +107,8 @@ def caption(curves: Sequence[KLCurve], floors: Sequence[float]) -> str:
     band = " The band spans the runs." if several else " One run each: no interval."
     return (
         f"Loss {METRIC} in nats per frame, a constant below its free bits ({floor}). A MaskGIT "
-        f"prior counts masked tokens only, scaled to a whole frame. Thin: as logged; thick: "
-        f"smoothed.{band}\n{runs}."
+        f"prior predicts masked tokens given the visible ones, scaled to a whole frame: an easier "
+        f"task than all tokens at once. Thin: as logged; thick: smoothed.{band}\n{runs}."
     )
 
 
