@@ -41,7 +41,7 @@ def test_a_run_that_cannot_be_compiled_warns_once_and_ends_with_the_same_bits(
 
     monkeypatch.setattr(torch, "compile", refuse)
     assert main([*train(Path("run")), "--compile"]) == 0
-    assert capsys.readouterr().out.count("note: torch cannot compile everything") == 1
+    assert capsys.readouterr().err.count("note: torch cannot compile everything") == 1
     assert described(Path("run"))["run"]["compiled"] is True
     assert final_weights(Path("run")) == final_weights(finished)
 

@@ -146,7 +146,7 @@ def test_a_truncated_checkpoint_is_skipped(
     assert main(["evaluate", str(run), "--episodes", "1"]) == 0
     assert "checkpoint step-000000040 is skipped: " in capsys.readouterr().err
     assert main(["resume", str(run)]) == 0
-    assert "checkpoint step-000000040 is skipped: " in capsys.readouterr().out
+    assert "checkpoint step-000000040 is skipped: " in capsys.readouterr().err
     assert final_weights(run) == final_weights(finished)
 
 

@@ -189,7 +189,7 @@ def test_a_flipped_byte_in_replay_does_not_condemn_the_weights(
     Agent.load(stopped, strict=True)
     assert snapshot(stopped / "checkpoints") == before
     assert main(["resume", str(stopped), "--without-replay"]) == 0
-    assert "lost its replay at step 40 and collected anew" in capsys.readouterr().out
+    assert "lost its replay at step 40 and collected anew" in capsys.readouterr().err
     assert newest_checkpoint(stopped).name == "step-000000064"
 
 
@@ -198,7 +198,7 @@ def test_damage_in_later_steps_of_replay_goes_back_to_an_earlier_checkpoint(
 ) -> None:
     flip(stopped / "replay/env-000/frames-000000.bin", -1)
     assert main(["resume", str(stopped)]) == 0
-    assert "checkpoint step-000000040 is skipped" in capsys.readouterr().out
+    assert "checkpoint step-000000040 is skipped" in capsys.readouterr().err
     assert final_weights(stopped) == final_weights(finished)
 
 
@@ -241,9 +241,20 @@ def test_an_edited_score_is_not_reported(run: Path, capsys: pytest.CaptureFixtur
         document["returns"] = [1.0] * len(document["returns"])
 
     edit(run / "evaluation.json", attack)
+    capsys.readouterr()
     assert main(["resume", str(run)]) == 0
-    assert "its values do not have its checksum; it is not used" in capsys.readouterr().err
+    noted = f"note: {run}/evaluation.json is damaged: its values do not have its checksum; it is"
+    assert capsys.readouterr().err == f"{noted} not used\n"
     assert (run / "evaluation.json").read_text() == written
+
+
+def test_edited_metrics_of_a_finished_run_are_announced(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flip(run / "metrics.jsonl", len(b'{"agent_steps": '))
+    capsys.readouterr()
+    assert main(["resume", str(run)]) == 0
+    assert capsys.readouterr().err == f"note: {run}/metrics.jsonl is not as it was written\n"
 
 
 def test_deleting_a_lock_file_lets_nobody_in(

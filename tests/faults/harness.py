@@ -1,6 +1,7 @@
 """The command line of `scripts/faults`: which sections, for how long, and the table."""
 
 import argparse
+import math
 import os
 import sys
 import tempfile
@@ -12,7 +13,7 @@ from damaged_runs import DamagedRuns
 from fuzzing import Fuzzing
 from kills import Kills
 from power_loss import PowerLosses
-from runs_under_test import import_everything
+from runs_under_test import BY_NAME, import_everything
 from soak import Hostile, Soak
 from trials import Section, Table, run_section
 
@@ -49,12 +50,20 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="which trials are chosen")
     parser.add_argument("--few", action="store_true", help="a selection, as in the tests")
     parser.add_argument("--trial", help="repeat one trial of a section")
-    return parser.parse_args(arguments)
+    parser.add_argument(
+        "--case", choices=BY_NAME, help="kill one run at each of its operations, without a limit"
+    )
+    options = parser.parse_args(arguments)
+    if options.case:
+        options.only, options.minutes = ["kills"], math.inf
+    return options
 
 
 def run(name: str, workspace: Path, table: Table, options: argparse.Namespace) -> None:
     build, share, few = SECTIONS[name]
     section = build(workspace, options.seed)
+    if isinstance(section, Kills) and options.case:
+        section.cases = (BY_NAME[options.case],)
     if options.trial is not None:
         table.add(name, options.trial, section.run(options.trial))
         return
@@ -62,5 +71,5 @@ def run(name: str, workspace: Path, table: Table, options: argparse.Namespace) -
     seconds = 60 * options.minutes * share / shares
     run_section(section, table, seconds, few if options.few else None)
     print(f"{name}: {table.total(name):,} trials", file=sys.stderr, flush=True)
-    if not options.few and table.total(name) < section.enough:
+    if not (options.few or options.case) and table.total(name) < section.enough:
         table.remarks.append(f"{name}: fewer than {section.enough:,} trials in this time")

@@ -2,13 +2,12 @@
 
 import contextlib
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
 from tokenworlds.commands.errors import Failure, explaining_disk_errors, resume_hint
-from tokenworlds.commands.screen import open_screen
+from tokenworlds.commands.screen import open_screen, print_note
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.protocols import Screen
 from tokenworlds.envs.catalogue import best_return
@@ -85,10 +84,6 @@ def finish(spec: RunSpec, folder: RunFolder) -> int | None:
     if end is not None:
         print(f"All {end.steps:,} steps of this run are done.")
     return None if end is None else print_end(end, folder, interruption)
-
-
-def print_note(text: str) -> None:
-    print(f"note: {text}", file=sys.stderr)
 
 
 def print_end(end: SessionEnd, folder: RunFolder, interruption: Interruption) -> int:

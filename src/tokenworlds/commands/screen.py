@@ -62,7 +62,7 @@ def encodes_bars(encoding: str) -> bool:
 
 @dataclass(slots=True)
 class PlainScreen:
-    """One line of plain text for each event, after a line with the heading."""
+    """One line of plain text for each event, after a line with the heading; notes on stderr."""
 
     spec: RunSpec
     folder: Path
@@ -70,8 +70,13 @@ class PlainScreen:
     begun: bool = False
 
     def event(self, event: Mapping[str, Any]) -> None:
-        parts = [f"step {event['agent_steps']:,}/{self.spec.recipe.steps:,}", *event_parts(event)]
-        self._print("  ".join(parts) + self.speed)
+        spec = self.spec
+        if not self.begun:
+            run = f"{spec.recipe_name} ({spec.size}) on {spec.env.name}, seed {spec.seed}"
+            print(f"{run}: {self.folder}")
+        self.begun = True
+        parts = [f"step {event['agent_steps']:,}/{spec.recipe.steps:,}", *event_parts(event)]
+        print("  ".join(parts) + self.speed, flush=True)
 
     def progress(
         self, steps: int, rates: Mapping[str, float], seconds_left: float | None, share: float
@@ -86,20 +91,17 @@ class PlainScreen:
         self.speed = "".join(f"  {part}" for part in (", ".join(speeds), *left) if part)
 
     def note(self, text: str) -> None:
-        self._print(f"note: {text}")
+        print_note(text)
 
     def stopping(self) -> None:
         # A signal may arrive while the buffers of stdout are in use.
         with contextlib.suppress(OSError):
             os.write(2, f"{STOPPING}\n".encode())
 
-    def _print(self, text: str) -> None:
-        spec = self.spec
-        if not self.begun:
-            run = f"{spec.recipe_name} ({spec.size}) on {spec.env.name}, seed {spec.seed}"
-            print(f"{run}: {self.folder}")
-        self.begun = True
-        print(text, flush=True)
+
+def print_note(text: str) -> None:
+    """Notes go to stderr, so that stdout holds only results."""
+    print(f"note: {text}", file=sys.stderr, flush=True)
 
 
 def event_parts(event: Mapping[str, Any]) -> list[str]:

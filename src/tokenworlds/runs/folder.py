@@ -215,10 +215,12 @@ class RunFolder:
         for path in self._candidates():
             try:
                 checkpoint = checkpoints.read(path)
+                self._compare(checkpoint)
+                if intact is not None and checkpoints.step_of(path) == 0:
+                    break  # The run would start anew, although later weights are intact.
                 intact = intact or checkpoint
                 if verify is not None:
                     verify(checkpoint)
-                self._compare(checkpoint)
             except DamagedFile as error:
                 if path.exists():  # Otherwise the run has just deleted it.
                     skipped.append(f"checkpoint {path.name} is skipped: {error}")

@@ -110,6 +110,13 @@ class MetricsFile:
         self._tensorboard.close()
 
 
+def check_metrics(folder: Path, state: Mapping[str, Any]) -> list[str]:
+    """A note if metrics.jsonl does not begin with what it held in a state."""
+    if files.sha256(read_content(folder)[: state["size"]]) == state["sha256"]:
+        return []
+    return [f"{folder / FILE} is not as it was written"]
+
+
 class TensorBoardFile:
     """One event file, opened at the first event.
 

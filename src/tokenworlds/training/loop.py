@@ -9,8 +9,9 @@ from statistics import mean
 from torch import Tensor
 
 from tokenworlds.core.description import to_json
+from tokenworlds.core.errors import UserError
 from tokenworlds.core.progress import Every, Phase, Progress
-from tokenworlds.core.protocols import Screen
+from tokenworlds.core.protocols import Schedule, Screen
 from tokenworlds.evaluation.episodes import (
     Episode,
     EvaluationStopped,
@@ -68,19 +69,43 @@ class Loop:
     def resume(self, with_replay: bool = True) -> None:
         """Go back to the newest checkpoint that verifies.
 
-        Without its replay, the run collects as many steps as it did before its first update, then
-        goes on; it does not repeat an uninterrupted run.
+        Without its replay, the run collects as many steps as it did before its first update, saves
+        them and goes on; it does not repeat an uninterrupted run.
         """
         verify = self._verify_replay if with_replay else None
         newest = self.folder.newest(verify)
+        if not with_replay:
+            self._insist_on_damage(newest.checkpoint)
         with explaining_misfits(newest.checkpoint):
             notes = self._restore(newest.checkpoint, with_replay)
+            self._inexact = self._inexact if with_replay else self.steps
+            notes += inexactness(self._inexact)
         for text in (*newest.skipped, *notes):
             self.screen.note(text)
+        if not with_replay:
+            self._collect_anew()
 
     def _verify_replay(self, checkpoint: Checkpoint) -> None:
         with explaining_misfits(checkpoint):
             self.trainer.replay.verify(checkpoint.state["replay"])
+
+    def _insist_on_damage(self, checkpoint: Checkpoint) -> None:
+        """Raise `UserError` if the replay is intact: it would be deleted for nothing."""
+        try:
+            self._verify_replay(checkpoint)
+        except (UserError, OSError):
+            return
+        raise UserError(
+            f"{self.folder.path} has its replay: continue with 'tokenworlds resume "
+            f"{self.folder.path}', which repeats an uninterrupted run"
+        )
+
+    def _collect_anew(self) -> None:
+        """Fill replay as far as it was, at most as far as before the first update, and save."""
+        before = self.steps // self.spec.recipe.num_envs
+        self.trainer.collect_anew(min(before, prefill(self.schedule)))
+        self._saved = None
+        self.save()
 
     def _restore(self, found: Checkpoint, with_replay: bool) -> list[str]:
         """Returns notes for the user."""
@@ -91,14 +116,6 @@ class Loop:
         self._inexact = found.state["inexact"]
         self._cut = found.state["cut"]
         self._saved = self.trainer.progress
-        if not with_replay:
-            self._inexact = self.steps
-            self.trainer.collect_anew(next(self.schedule.phases(Progress())).collect)
-        if self._inexact is not None:
-            notes.append(
-                f"the run lost its replay at step {self._inexact:,} and collected anew: it does "
-                "not repeat an uninterrupted run"
-            )
         return notes
 
     def run(self, should_stop: Callable[[], bool]) -> bool:
@@ -227,6 +244,26 @@ class Loop:
         self.trainer.close()
         self.metrics.close()
         self.folder.unlock()
+
+
+def inexactness(step: int | None) -> list[str]:
+    """A sentence if the run lost its replay at a step."""
+    if step is None:
+        return []
+    return [
+        f"the run lost its replay at step {step:,} and collected anew: it does not repeat an "
+        "uninterrupted run"
+    ]
+
+
+def prefill(schedule: Schedule) -> int:
+    """Steps of every environment before the first update of a run."""
+    collected = 0
+    for phase in schedule.phases(Progress()):
+        collected += phase.collect
+        if any(phase.updates.values()):
+            break
+    return collected
 
 
 def work_of(progress: Progress) -> dict[str, int]:

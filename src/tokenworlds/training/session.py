@@ -14,9 +14,10 @@ from tokenworlds.envs.vector import EnvironmentFailed
 from tokenworlds.evaluation.episodes import EvaluationStopped
 from tokenworlds.evaluation.results import FILE, Result, read_result, write_result
 from tokenworlds.replay.store import ReplayStore
-from tokenworlds.runs.checkpoint import Checkpoint
+from tokenworlds.runs.checkpoint import Checkpoint, explaining_misfits
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.machine import describe_machine
+from tokenworlds.runs.metrics import check_metrics
 from tokenworlds.runs.recipe import build_schedule
 from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training.dry_run import dry_run, naming_mismatches
@@ -27,7 +28,7 @@ from tokenworlds.training.evaluation import (
     open_replay,
     report_run,
 )
-from tokenworlds.training.loop import Loop
+from tokenworlds.training.loop import Loop, inexactness
 from tokenworlds.training.summary import component_parameters
 
 Stop = Callable[[], bool]
@@ -115,7 +116,8 @@ def train(loop: Loop, should_stop: Stop) -> SessionEnd:
         return SessionEnd(progress.steps)
     trained = TrainedAgent(loop.trainer.agent, progress, loop.folder.saved)
     folder, spec, screen = loop.folder, loop.spec, loop.screen
-    result = final_result(folder, spec, trained, should_stop, screen.note)
+    found = stored_result(folder, screen.note)
+    result = final_result(folder, spec, trained, should_stop, found)
     end = SessionEnd(progress.steps, result)
     return add_report(folder, spec, trained.agent, loop.trainer.replay, screen.note, end)
 
@@ -128,15 +130,20 @@ def finish(spec: RunSpec, folder: RunFolder, should_stop: Stop, note: Note) -> S
     newest = folder.newest()
     if not newest.skipped:
         folder.complete_save(spec.recipe.housekeeping.keep)
-    done = finished_session(folder, schedule.goal, newest.checkpoint, note)
-    if done is not None:
-        return done
-    trained = load_agent(spec, newest.checkpoint)
-    if not trained.progress.reaches(schedule.goal):
+    with explaining_misfits(newest.checkpoint):
+        state = newest.checkpoint.state
+        changes = check_metrics(folder.path, state["metrics"])
+        notes = [*newest.skipped, *changes, *inexactness(state["inexact"])]
+    found = stored_result(folder, note)
+    done = finished_session(folder, schedule.goal, newest.checkpoint, found)
+    trained = None if done else load_agent(spec, newest.checkpoint)
+    if trained and not trained.progress.reaches(schedule.goal):
         return None
-    for text in newest.skipped:
+    for text in notes:
         note(text)
-    result = final_result(folder, spec, trained, should_stop, note)
+    if trained is None:
+        return done
+    result = final_result(folder, spec, trained, should_stop, found)
     end = SessionEnd(trained.progress.steps, result)
     try:
         replay = open_replay(folder, spec, trained.agent, newest.checkpoint)
@@ -147,10 +154,13 @@ def finish(spec: RunSpec, folder: RunFolder, should_stop: Stop, note: Note) -> S
 
 
 def final_result(
-    folder: RunFolder, spec: RunSpec, trained: TrainedAgent, should_stop: Stop, note: Note
+    folder: RunFolder,
+    spec: RunSpec,
+    trained: TrainedAgent,
+    should_stop: Stop,
+    found: Result | None,
 ) -> Result | None:
-    """The final evaluation, from evaluation.json if that has it; None if stopped."""
-    found = stored_result(folder, note)
+    """The final evaluation, which may be the one that was found; None if stopped."""
     episodes = spec.recipe.evaluation.final_episodes
     if found is not None and is_final(found, spec, trained, episodes):
         return found
@@ -183,10 +193,9 @@ def is_at(result: Result, progress: Progress) -> bool:
 
 
 def finished_session(
-    folder: RunFolder, goal: Progress, newest: Checkpoint, note: Note
+    folder: RunFolder, goal: Progress, newest: Checkpoint, result: Result | None
 ) -> SessionEnd | None:
     """The end of a run that was evaluated at its goal and has its report; else None."""
-    result = stored_result(folder, note)
     curve, page = folder.path / "curve.png", folder.path / "report.html"
     if result is None or result.checkpoint != newest.manifest or not is_at(result, goal):
         return None
