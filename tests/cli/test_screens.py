@@ -123,6 +123,20 @@ def test_a_request_to_stop_is_confirmed(capfd: pytest.CaptureFixture[str]) -> No
     assert "Ctrl-C again to exit at once" in capfd.readouterr().err
 
 
+def test_notes_that_left_the_live_display_follow_at_its_end(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=80, height=24)
+    with LiveScreen(SPEC, FOLDER, console) as screen:
+        for number in range(4):
+            screen.note(f"checkpoint {number} is skipped")
+    assert capsys.readouterr().err == (
+        "note: checkpoint 0 is skipped\nnote: checkpoint 1 is skipped\n"
+    )
+    assert "checkpoint 3 is skipped" in out.getvalue()
+
+
 def test_plain_lines_have_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     screen = PlainScreen(SPEC, FOLDER)
     screen.progress(64, RATES, 95.0, 0.6272)

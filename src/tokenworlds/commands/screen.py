@@ -5,7 +5,7 @@ import math
 import os
 import sys
 import time
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ STOPPING = "stopping after this phase; press Ctrl-C again to exit at once"
 BARS = "▁▂▃▄▅▆▇█"
 UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 NOTES = 2
+"""The live display has room for the latest notes; the others follow at its end."""
 NARROW = 72
 ROOMY = 20
 REST = 14
@@ -141,7 +142,7 @@ class LiveScreen:
         self._best = best_return(spec.env.name)
         self._began = time.monotonic()
         self._values: dict[str, list[float]] = defaultdict(list)
-        self._notes: deque[str] = deque(maxlen=NOTES)
+        self._notes: list[str] = []
         self._steps = 0
         self._share = 0.0
         self._rates: Mapping[str, float] = {}
@@ -155,6 +156,8 @@ class LiveScreen:
 
     def __exit__(self, *exception: object) -> None:
         self._live.stop()
+        for text in self._notes[:-NOTES]:
+            print_note(text)
 
     def event(self, event: Mapping[str, Any]) -> None:
         for name, number in event.items():
@@ -186,7 +189,7 @@ class LiveScreen:
         yield self._losses(values, width, height)
         yield from gap
         yield Text(self._speeds(), style="dim", no_wrap=True, overflow="ellipsis")
-        for text in list(self._notes):
+        for text in self._notes[-NOTES:]:
             yield Text(f"note: {text}", style="yellow")
         yield self._footer()
 
