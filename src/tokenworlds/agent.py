@@ -33,7 +33,7 @@ from tokenworlds.core.types import (
     View,
 )
 from tokenworlds.runs.checkpoint import Checkpoint, physical_memory, read_tensors
-from tokenworlds.runs.folder import LONGEST_RUN, RunFolder
+from tokenworlds.runs.folder import LAST, LONGEST_RUN, RunFolder
 from tokenworlds.runs.own_code import Trust, own_files
 from tokenworlds.runs.recipe import Recipe
 from tokenworlds.runs.spec import RunSpec
@@ -113,10 +113,13 @@ class Agent(nn.Module):
         modules: Mapping[str, ModuleType] | None = None,
         device: str | None = None,
         *,
+        checkpoint: str | int = LAST,
         trust: bool = False,
         strict: bool = False,
     ) -> "Agent":
-        """The agent that `save` wrote, or that of a run's newest checkpoint.
+        """The agent that `save` wrote, or that of a checkpoint of a run.
+
+        `checkpoint` is "last", "best" (the highest evaluation during training) or a step.
 
         `modules` holds your own code by module name, if the recipe uses any; with `trust`, the
         files that the folder names are executed instead. If the newest checkpoint is damaged, an
@@ -128,21 +131,24 @@ class Agent(nn.Module):
         try:
             if (Path(folder) / CONFIG).is_file():
                 return Agent._load_saved(Path(folder), trusted).to(device or "cpu")
-            return Agent._load_run(RunFolder.open(Path(folder)), trusted, device, strict)
+            run = RunFolder.open(Path(folder))
+            return Agent._load_run(run, trusted, device, strict, str(checkpoint))
         except OSError as error:
             raise UserError(f"cannot use {error.filename or folder}: {error.strerror}") from error
 
     @staticmethod
-    def _load_run(run: RunFolder, trust: Trust, device: str | None, strict: bool) -> "Agent":
+    def _load_run(
+        run: RunFolder, trust: Trust, device: str | None, strict: bool, checkpoint: str
+    ) -> "Agent":
         spec = run.spec(trust)
         if device is not None:
             spec = replace(spec, device=device, precision="float32")
-        newest = run.newest()
-        for text in newest.skipped:
+        chosen = run.chosen(checkpoint)
+        for text in chosen.skipped:
             if strict:
                 raise UserError(f"{text}; without strict=True an older one is loaded")
             warnings.warn(text, stacklevel=3)
-        return Agent.restore(spec, newest.checkpoint)
+        return Agent.restore(spec, chosen.checkpoint)
 
     @staticmethod
     def _load_saved(folder: Path, trust: Trust) -> "Agent":

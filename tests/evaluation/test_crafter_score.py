@@ -7,14 +7,16 @@ from test_report import EVENTS, RUN, read
 from test_results import RESULT
 
 from tokenworlds.commands.running import score_text
-from tokenworlds.core.files import DamagedFile
+from tokenworlds.core.files import CHECKSUM, DamagedFile, checksum
 from tokenworlds.evaluation.report import write_report
 from tokenworlds.evaluation.results import (
     FILE,
+    TrainingEpisodes,
     crafter_score,
     info_by_name,
     read_result,
     score_of_rates,
+    to_document,
     write_result,
 )
 
@@ -81,10 +83,45 @@ def test_invalid_info_is_refused(tmp_path: Path) -> None:
 
 def test_the_score_and_the_rates_are_printed() -> None:
     lines = [line.split() for line in score_text(COUNTED).splitlines()]
-    assert ["Crafter", "score", "12.8", "%;", "random", "policy:", "0.0", "%"] in lines
+    assert ["evaluation", "random"] in lines
+    assert ["Crafter", "score", "12.8", "%", "0.0", "%"] in lines
     assert ["eat_cow", "25.0", "%", "0.0", "%"] in lines
     alone = [line.split() for line in score_text(replace(COUNTED, random_info={})).splitlines()]
     assert ["eat_cow", "25.0", "%"] in alone
+
+
+def test_rates_of_training_episodes_count_each_episode_once() -> None:
+    collected = TrainingEpisodes()
+    for episode in range(4):
+        info = {name: counts[episode] for name, counts in COUNTS.items()}
+        collected = collected.plus(float(episode), {**info, "other": 1.0})
+    assert collected.unlocked == {"collect_wood": 4, "eat_cow": 1, "eat_plant": 0}
+    assert (collected.episodes, collected.mean_return) == (4, 1.5)
+    assert collected.crafter == crafter_score(COUNTS)
+    assert TrainingEpisodes().plus(1.0, {}).crafter is None
+
+
+def test_both_conventions_are_written_and_printed_with_their_labels(tmp_path: Path) -> None:
+    collected = TrainingEpisodes(200, 500.0, {"collect_wood": 100, "eat_cow": 2, "eat_plant": 0})
+    both = replace(COUNTED, training=collected)
+    path = write_result(tmp_path / FILE, both)
+    assert read_result(path) == both
+    document = json.loads(path.read_text())
+    assert document["crafter"]["success"]["collect_wood"] == 100.0
+    assert document["training_crafter"]["success"]["collect_wood"] == 50.0
+    assert document["training"]["episodes"] == 200
+    text = score_text(both)
+    assert ["evaluation", "random", "training"] in [line.split() for line in text.splitlines()]
+    assert "training: all 200 episodes of 5,000 steps, mean return 2.50 (Crafter's own" in text
+
+
+@pytest.mark.parametrize("training", [3, {"episodes": 0}, {"episodes": "x"}, {"other": 1}])
+def test_an_invalid_count_of_training_episodes_is_refused(tmp_path: Path, training: object) -> None:
+    document = to_document(COUNTED) | {"training": training}
+    signed = {**document, CHECKSUM: checksum(document)}
+    (tmp_path / FILE).write_text(json.dumps(signed))
+    with pytest.raises(DamagedFile, match="is damaged"):
+        read_result(tmp_path / FILE)
 
 
 def test_the_report_shows_the_score_and_the_rates(tmp_path: Path) -> None:

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tokenworlds.core.files import DamagedFile, replace_file
+from tokenworlds.core.files import CHECKSUM, DamagedFile, checksum, replace_file
 from tokenworlds.evaluation.results import (
     FILE,
     Result,
     Score,
     read_result,
     score_of,
+    to_document,
     write_result,
 )
 
@@ -78,6 +79,17 @@ def test_a_run_without_evaluation_has_no_result(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", '{"env": "toy', "[]", '{"env": "toy:catch"}', "3"])
 def test_the_error_about_an_unreadable_file_names_it(tmp_path: Path, content: str) -> None:
     (tmp_path / FILE).write_text(content)
+    with pytest.raises(DamagedFile, match=r"evaluation\.json is damaged"):
+        read_result(tmp_path / FILE)
+
+
+@pytest.mark.parametrize("value", ["null", '"3"', "true", "NaN", "Infinity"])
+def test_a_return_that_is_no_number_is_refused(tmp_path: Path, value: str) -> None:
+    document = to_document(replace(RESULT, returns=(12345.0,)))
+    signed = json.dumps({**document, CHECKSUM: checksum(document)}).replace("12345.0", value, 1)
+    changed = json.loads(signed)
+    changed.pop(CHECKSUM)
+    (tmp_path / FILE).write_text(json.dumps({**changed, CHECKSUM: checksum(changed)}))
     with pytest.raises(DamagedFile, match=r"evaluation\.json is damaged"):
         read_result(tmp_path / FILE)
 

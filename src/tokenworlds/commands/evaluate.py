@@ -33,8 +33,8 @@ class Evaluate(RunOptions):
 
     episodes: Annotated[Count, default_text("the recipe's final_episodes")] = None
     """Episodes to play."""
-    checkpoint: Annotated[str, arg(metavar="{last,STEP}")] = "last"
-    """Checkpoint to play with."""
+    checkpoint: Annotated[str, arg(metavar="{best,last,STEP}")] = "last"
+    """Checkpoint to play with; the best is that of the highest evaluation during training."""
     temperature: Annotated[Temperature, default_text("the recipe's")] = None
     """0 takes the most likely action, 1 samples from the policy."""
     protocol: Annotated[str, arg(metavar="NAME"), default_text("the run's")] = ""

@@ -114,15 +114,29 @@ def score_text(result: Result) -> str:
 
 
 def crafter_lines(result: Result) -> list[str]:
-    """Crafter's score and the success rate of each achievement, where there are any."""
-    score, random = result.crafter, result.random_crafter
-    if score is None:
+    """Crafter's score and the success rate of each achievement, where there are any.
+
+    The training episodes are Crafter's own convention, those of the evaluation ours.
+    """
+    if result.crafter is None:
         return []
-    lines = {name: f"  {name:20}{rate:5.1f} %" for name, rate in score.success.items()}
-    if random is None:
-        return [f"Crafter score {score}", *lines.values()]
-    rates = random.success
+    training = result.training
+    columns = {
+        "evaluation": result.crafter,
+        "random": result.random_crafter,
+        "training": training.crafter if training else None,
+    }
+    found = {name: score for name, score in columns.items() if score is not None}
+    lines = [f"{'Crafter score':22}" + "".join(f"{s!s:>12}" for s in found.values())]
+    for name in result.crafter.success:
+        rates = (score.success.get(name, 0.0) for score in found.values())
+        lines.append(f"  {name:20}" + "".join(f"{rate:10.1f} %" for rate in rates))
+    head = [" " * 22 + "".join(f"{name:>12}" for name in found), *lines]
+    if training is None:
+        return head
     return [
-        f"Crafter score {score}; random policy: {random}",
-        *(f"{line}   {rates[name]:5.1f} %" for name, line in lines.items()),
+        *head,
+        f"evaluation: {result.score.episodes} episodes of this agent; training: all "
+        f"{training.episodes:,} episodes of {result.agent_steps:,} steps, mean return "
+        f"{training.mean_return:.2f} (Crafter's own convention)",
     ]

@@ -230,6 +230,9 @@ def random_actions(space: ActionSpace, count: int, generator: torch.Generator) -
     return cube * 2 - 1
 
 
-def evaluation_seed(seed: int, steps: int) -> int:
-    """The seed of the evaluation episodes of a run after `steps` agent steps."""
-    return derive(seed, "evaluation", steps)
+def evaluation_seed(seed: int, steps: int, *, final: bool = False) -> int:
+    """The seed of the evaluation episodes of a run after `steps` agent steps.
+
+    The final evaluation plays other episodes than those that chose the best checkpoint.
+    """
+    return derive(seed, "final evaluation" if final else "evaluation", steps)

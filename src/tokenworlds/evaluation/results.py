@@ -48,6 +48,39 @@ class CrafterScore:
         return f"{self.score:.1f} %"
 
 
+@dataclass(frozen=True, slots=True)
+class TrainingEpisodes:
+    """Episodes that ended while an agent trained, summed up.
+
+    `unlocked` counts the episodes that unlocked each achievement at least once.
+    """
+
+    episodes: int = 0
+    total_return: float = 0.0
+    unlocked: Mapping[str, int] = field(default_factory=dict)
+
+    def plus(self, score: float, info: Mapping[str, float]) -> "TrainingEpisodes":
+        """With one more episode: its return and the info of its last step."""
+        reported = {name: count for name, count in info.items() if name.startswith(ACHIEVEMENT)}
+        unlocked = {
+            name.removeprefix(ACHIEVEMENT): self.unlocked.get(name.removeprefix(ACHIEVEMENT), 0)
+            + (count > 0)
+            for name, count in reported.items()
+        }
+        total = self.total_return + score
+        return TrainingEpisodes(self.episodes + 1, total, {**self.unlocked, **unlocked})
+
+    @property
+    def mean_return(self) -> float:
+        return self.total_return / self.episodes
+
+    @property
+    def crafter(self) -> CrafterScore | None:
+        """Crafter's own convention: rates over all training episodes."""
+        success = {name: 100.0 * n / self.episodes for name, n in self.unlocked.items()}
+        return CrafterScore(score_of_rates(list(success.values())), success) if success else None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Result:
     """Episodes of an agent, and of a random policy in the same environment.
@@ -75,6 +108,8 @@ class Result:
     random_lengths: tuple[int, ...] = ()
     info: Info = field(default_factory=dict)
     random_info: Info = field(default_factory=dict)
+    training: TrainingEpisodes | None = None
+    """Where achievements count, the episodes of the agent's training."""
 
     @property
     def score(self) -> Score:
@@ -137,11 +172,18 @@ def write_result(path: Path, result: Result) -> Path:
 def to_document(result: Result) -> dict[str, Any]:
     """The content of evaluation.json: the fields of a result, `score` and `random_score`.
 
-    `info` and the Crafter score are left out if the environment reports none.
+    `info`, `training` and Crafter scores are left out if the environment reports none.
     """
     random = result.random_score
-    crafter = {"crafter": result.crafter, "random_crafter": result.random_crafter}
-    values = {name: value for name, value in asdict(result).items() if name not in INFO or value}
+    crafter = {
+        "crafter": result.crafter,
+        "random_crafter": result.random_crafter,
+        "training_crafter": result.training.crafter if result.training else None,
+    }
+    optional = (*INFO, "training")
+    values = {
+        name: value for name, value in asdict(result).items() if name not in optional or value
+    }
     return {
         **values,
         "score": asdict(result.score),
@@ -160,9 +202,20 @@ def read_result(path: Path) -> Result | None:
         values = {name: value for name, value in document.items() if name in names}
         series = {name: numbers(values.get(name, ())) for name in SERIES}
         info = {name: read_info(document.get(name, {})) for name in INFO}
-        return Result(**{**values, **series, **info})
+        training = {"training": read_training(document.get("training"))}
+        return Result(**{**values, **series, **info, **training})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedFile(path, f"{type(error).__name__}: {error}"[:100]) from None
+
+
+def read_training(document: Mapping[str, Any] | None) -> TrainingEpisodes | None:
+    if document is None:
+        return None
+    found = TrainingEpisodes(**document)
+    numbers([found.episodes, found.total_return, *found.unlocked.values()])
+    if found.episodes < 1:
+        raise ValueError("its training has no episodes")
+    return found
 
 
 def numbers(values: Sequence[Any]) -> tuple[Any, ...]:

@@ -21,7 +21,9 @@ STATE, MANIFEST, RUN = "state.json", "manifest.json", "run.json"
 LATEST = "latest"
 ASIDE = "damaged-"
 SUFFIX = ".safetensors"
-STEP = re.compile(r"step-(\d{9,18})")
+STEP, BEST = "step", "best"
+"""Kinds of checkpoints: a run continues from `step-…`; `best-…` holds the agent alone."""
+NAME = re.compile(r"(step|best)-(\d{9,18})")
 FILE = re.compile(r"\w+\.(safetensors|json)")
 LONGEST_MANIFEST = 2**20
 
@@ -41,20 +43,20 @@ class Checkpoint:
     manifest: str = ""
 
 
-def folder_name(step: int) -> str:
+def folder_name(step: int, kind: str = STEP) -> str:
     """Zero-padded, so that names sort like steps."""
-    return f"step-{step:09d}"
+    return f"{kind}-{step:09d}"
 
 
 def step_of(path: Path) -> int:
     """The step in a checkpoint's name."""
-    found = STEP.fullmatch(path.name)
-    return int(found[1]) if found else -1
+    found = NAME.fullmatch(path.name)
+    return int(found[2]) if found else -1
 
 
-def write(folder: Path, step: int, checkpoint: Checkpoint) -> str:
+def write(folder: Path, step: int, checkpoint: Checkpoint, kind: str = STEP) -> str:
     """Write a checkpoint completely or not at all; returns the hash of its manifest."""
-    target = folder / folder_name(step)
+    target = folder / folder_name(step, kind)
     partial = folder / f"{files.PARTIAL}{target.name}"
     folder.mkdir(parents=True, exist_ok=True)
     tidy(folder)
@@ -152,8 +154,8 @@ def physical_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def newest_first(folder: Path) -> list[Path]:
-    found = [path for path in folder.glob("step-*") if step_of(path) >= 0]
+def newest_first(folder: Path, kind: str = STEP) -> list[Path]:
+    found = [path for path in folder.glob(f"{kind}-*") if step_of(path) >= 0]
     return sorted(found, key=step_of, reverse=True)
 
 
@@ -203,9 +205,18 @@ def prune(folder: Path, step: int, keep: int) -> None:
         files.remove_tree(path)
 
 
+def superseded(folder: Path, best: int | None) -> list[Path]:
+    """Best checkpoints of other steps than the best one, which must be there."""
+    found = newest_first(folder, BEST)
+    if best is not None and best not in map(step_of, found):
+        return []
+    return [path for path in found if step_of(path) != best]
+
+
 def tidy(folder: Path) -> None:
     """Delete what a killed process left half written or half deleted."""
     files.remove_partial_files(folder)
-    for kind in (files.PARTIAL, files.DELETING):
-        for path in folder.glob(f"{kind}step-*"):
-            files.remove_tree(path)
+    for state in (files.PARTIAL, files.DELETING):
+        for kind in (STEP, BEST):
+            for path in folder.glob(f"{state}{kind}-*"):
+                files.remove_tree(path)

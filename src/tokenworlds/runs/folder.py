@@ -21,7 +21,7 @@ from tokenworlds.core.description import from_json, to_json
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.files import DamagedFile
 from tokenworlds.runs import checkpoint as checkpoints
-from tokenworlds.runs.checkpoint import RUN, Checkpoint
+from tokenworlds.runs.checkpoint import RUN, Checkpoint, step_of
 from tokenworlds.runs.machine import describe_machine
 from tokenworlds.runs.own_code import Trust
 from tokenworlds.runs.spec import RunSpec
@@ -176,7 +176,15 @@ class RunFolder:
             self._lock = None
 
     def save(self, step: int, checkpoint: Checkpoint, keep: int) -> None:
-        """Write a checkpoint and delete all but the newest `keep`."""
+        """Write a checkpoint; delete all but the newest `keep` and the best that it names."""
+        self.saved = self._write(step, checkpoint, checkpoints.STEP)
+        self._tidy(step, keep, best_step(checkpoint))
+
+    def save_best(self, step: int, checkpoint: Checkpoint) -> None:
+        """Write the agent of the best evaluation; the next `save` deletes the one before it."""
+        self._write(step, checkpoint, checkpoints.BEST)
+
+    def _write(self, step: int, checkpoint: Checkpoint, kind: str) -> str:
         if not (self._holds(RUN) or self._holds(STARTING)):
             raise UserError(
                 f"{self.path / RUN} was replaced while the run was training: another process may "
@@ -187,24 +195,26 @@ class RunFolder:
         place.mkdir(exist_ok=True)
         # The names of replay/ and metrics.jsonl, which may be new too.
         files.sync(self.path)
-        self.saved = checkpoints.write(place, step, complete)
-        self._tidy(step, keep)
+        return checkpoints.write(place, step, complete, kind)
 
-    def _tidy(self, step: int, keep: int) -> None:
-        """Delete all but the newest `keep` checkpoints up to a step that was just written."""
+    def _tidy(self, step: int, keep: int, best: int | None) -> None:
+        """Delete all but the newest `keep` checkpoints up to a step, and the best one."""
         place = self.path / "checkpoints"
         checkpoints.write_latest(place, step)
         checkpoints.prune(place, step, keep)
+        for path in checkpoints.superseded(place, best):
+            files.remove_tree(path)
         checkpoints.tidy(place)
 
-    def complete_save(self, keep: int) -> None:
+    def complete_save(self, keep: int, newest: Checkpoint) -> None:
         """Finish what `save` does after writing, if a kill prevented it."""
-        place = self.path / "checkpoints"
+        place, best = self.path / "checkpoints", best_step(newest)
         found, leftovers = checkpoints.newest_first(place), list(place.glob(".*"))
-        if leftovers or len(found) > keep or not checkpoints.is_latest(found[0]):
+        leftovers += [*found[keep:], *checkpoints.superseded(place, best)]
+        if leftovers or not checkpoints.is_latest(found[0]):
             self.lock()
             try:
-                self._tidy(checkpoints.step_of(found[0]), keep)
+                self._tidy(step_of(found[0]), keep, best)
             finally:
                 self.unlock()
 
@@ -230,19 +240,28 @@ class RunFolder:
         raise self._none_usable(skipped, intact)
 
     def chosen(self, which: str) -> Newest:
-        """The checkpoint called `last`, or that of a step. This only reads."""
+        """The checkpoint `last` or `best`, or that of a step. This only reads."""
         if which == LAST:
             return self.newest()
-        found = checkpoints.newest_first(self.path / "checkpoints")
-        steps = {str(checkpoints.step_of(path)): path for path in found}
-        if which not in steps:
-            raise UserError(
-                f"{self.path} has no checkpoint {which[:40]!r}: choose from "
-                f"{', '.join([LAST, *steps])}"
-            )
-        checkpoint = checkpoints.read(steps[which])
+        place = self.path / "checkpoints"
+        best = checkpoints.newest_first(place, checkpoints.BEST)
+        steps = [*best, *checkpoints.newest_first(place)]
+        found = {str(step_of(path)): path for path in sorted(steps, key=step_of)}
+        if best:
+            found = {checkpoints.BEST: best[0], **found}
+        if which not in found:
+            raise self._no_checkpoint(which, [LAST, *found])
+        checkpoint = checkpoints.read(found[which])
         self._compare(checkpoint)
         return Newest(checkpoint)
+
+    def _no_checkpoint(self, which: str, allowed: list[str]) -> UserError:
+        if which != checkpoints.BEST:
+            names = ", ".join(allowed)
+            return UserError(f"{self.path} has no checkpoint {which[:40]!r}: choose from {names}")
+        step = best_step(self.newest().checkpoint)
+        why = "it was not evaluated while it trained" if step is None else f"step {step} is missing"
+        return UserError(f"{self.path} has no best checkpoint: {why}")
 
     def _candidates(self) -> Iterator[Path]:
         """Checkpoints, the newest first, those included that appear meanwhile."""
@@ -279,7 +298,15 @@ class RunFolder:
     def latest_step(self) -> int:
         """The step in the name of the newest checkpoint, damaged or not; 0 if there is none."""
         found = checkpoints.newest_first(self.path / "checkpoints")
-        return checkpoints.step_of(found[0]) if found else 0
+        return step_of(found[0]) if found else 0
+
+
+def best_step(checkpoint: Checkpoint) -> int | None:
+    """The step of the best evaluation before a checkpoint, if there was one."""
+    match checkpoint.state.get("best"):
+        case {"step": int(step)}:
+            return step
+    return None
 
 
 def take_lock(descriptor: int) -> bool:

@@ -11,7 +11,7 @@ from tokenworlds.core.seeding import numpy_generator, torch_generator
 from tokenworlds.envs.catalogue import EnvSpec, best_return
 from tokenworlds.evaluation.dreams import DreamRows, dream_rows, sample_segment
 from tokenworlds.evaluation.episodes import Episode, evaluate, evaluation_seed
-from tokenworlds.evaluation.results import Result, info_by_name
+from tokenworlds.evaluation.results import Result, TrainingEpisodes, info_by_name
 from tokenworlds.replay.store import ReplayStore
 from tokenworlds.runs.checkpoint import Checkpoint, explaining_misfits
 from tokenworlds.runs.events import read_metrics
@@ -30,18 +30,20 @@ CONTEXT = 2
 
 @dataclass(frozen=True, slots=True)
 class TrainedAgent:
-    """The agent of a checkpoint, its progress, and the hash of the checkpoint's manifest."""
+    """The agent of a checkpoint with its training, and the hash of the checkpoint's manifest."""
 
     agent: Agent
     progress: Progress
     manifest: str
+    collected: TrainingEpisodes
 
 
 def load_agent(spec: RunSpec, checkpoint: Checkpoint) -> TrainedAgent:
     """Load the agent of a run without its replay and optimisers."""
     with explaining_misfits(checkpoint):
         progress = progress_of(checkpoint)
-    return TrainedAgent(Agent.restore(spec, checkpoint), progress, checkpoint.manifest)
+        collected = TrainingEpisodes(**checkpoint.state.get("collected", {}))
+    return TrainedAgent(Agent.restore(spec, checkpoint), progress, checkpoint.manifest, collected)
 
 
 def open_replay(
@@ -81,7 +83,7 @@ def evaluate_run(
         [trained.agent, None],
         env,
         episodes=episodes,
-        seed=evaluation_seed(seed, trained.progress.steps),
+        seed=evaluation_seed(seed, trained.progress.steps, final=True),
         temperature=temperature,
         processes=processes or spec.threads,
         should_stop=should_stop,
@@ -108,6 +110,7 @@ def training_of(trained: TrainedAgent) -> dict[str, Any]:
         "updates": progress.update_count,
         "gradient_steps": progress.gradient_steps,
         "checkpoint": trained.manifest,
+        "training": trained.collected if trained.collected.unlocked else None,
     }
 
 

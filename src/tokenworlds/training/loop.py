@@ -4,7 +4,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from statistics import mean
+from typing import Any
 
 from torch import Tensor
 
@@ -18,6 +20,7 @@ from tokenworlds.evaluation.episodes import (
     evaluate,
     evaluation_seed,
 )
+from tokenworlds.evaluation.results import TrainingEpisodes
 from tokenworlds.runs.checkpoint import Checkpoint, explaining_misfits
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.metrics import Average, MetricsFile
@@ -36,6 +39,7 @@ class Loop:
         self.trainer = Trainer(spec, folder.path, screen.note)
         self.metrics = MetricsFile(folder.path)
         self.average = Average()
+        self.collected = TrainingEpisodes()
         self.throughput = Throughput()
         self.schedule = build_schedule(spec.recipe)
         self.goal = self.schedule.goal
@@ -43,6 +47,8 @@ class Loop:
         self._saved: Progress | None = None
         self._cut = False
         """Whether the last phase was not completed."""
+        self._best: dict[str, Any] | None = None
+        """Step and mean return of the best evaluation."""
         self._inexact: int | None = None
         """The step at which the run lost its replay, if it did."""
 
@@ -113,6 +119,8 @@ class Loop:
         notes += self.metrics.restore(found.state["metrics"])
         self.average.restore(found.state["average"])
         self._tended = found.state["tended"]
+        self._best = found.state.get("best")
+        self.collected = TrainingEpisodes(**found.state.get("collected", {}))
         self._inexact = found.state["inexact"]
         self._cut = found.state["cut"]
         self._saved = self.trainer.progress
@@ -147,6 +155,7 @@ class Loop:
             finished = self.trainer.collect(phase)
             self._cut = False
         for game in finished:
+            self.collected = self.collected.plus(game.score, game.info)
             self._note({"collect/return": game.score, "collect/length": float(game.length)})
 
     def _note(self, values: Mapping[str, Tensor | float]) -> None:
@@ -163,7 +172,7 @@ class Loop:
         except EvaluationStopped:
             return
         if self._due(recipe.housekeeping.log_every):
-            self._log(self.average.take())
+            self._log({**self.average.take(), **self._counts()})
         self._tended = self.step
         saved = self.schedule.step(self._saved or Progress())
         if Every(recipe.housekeeping.save_every).due(saved, self.step):
@@ -191,6 +200,11 @@ class Loop:
         self.metrics.write(event)
         self.screen.event(event)
 
+    def _counts(self) -> dict[str, int]:
+        """Episodes so far, and those that unlocked each achievement."""
+        unlocked = {f"collect/unlocked/{name}": n for name, n in self.collected.unlocked.items()}
+        return {"collect/episodes": self.collected.episodes, **unlocked}
+
     def units(self) -> dict[str, int]:
         """Progress in every unit that papers use."""
         updates, imagined = self.trainer.progress.updates, self.trainer.imagined_steps
@@ -205,8 +219,12 @@ class Loop:
         count = self.spec.recipe.evaluation.episodes
         with self.throughput.measure(EPISODES, count):
             episodes = self.evaluate(count, should_stop)
-        values = {"evaluation/return": mean(e.score for e in episodes)}
-        self._log({**values, "evaluation/episodes": len(episodes)})
+        score = mean(e.score for e in episodes)
+        # A later evaluation that is as good does not count: the earlier checkpoint is kept.
+        if self._best is None or score > self._best["return"]:
+            self._best = {"step": self.step, "return": score}
+            self.folder.save_best(self.step, self.trainer.agent_checkpoint(**self._results()))
+        self._log({"evaluation/return": score, "evaluation/episodes": len(episodes)})
 
     def evaluate(
         self, episodes: int, should_stop: Callable[[], bool] = lambda: False
@@ -227,18 +245,26 @@ class Loop:
         """Write a checkpoint, unless this progress is saved already."""
         if self._saved == self.trainer.progress:
             return
-        envs = self.trainer.envs
         checkpoint = self.trainer.checkpoint(
             metrics=self.metrics.state(),
             average=self.average.state(),
             tended=self._tended,
             inexact=self._inexact,
             cut=self._cut,
-            frame_shape=to_json(envs.frame_shape),
-            action_space=to_json(envs.action_space),
+            **self._results(),
         )
         self.folder.save(self.step, checkpoint, self.spec.recipe.housekeeping.keep)
         self._saved = self.trainer.progress
+
+    def _results(self) -> dict[str, Any]:
+        """What every checkpoint holds for those who evaluate it."""
+        envs = self.trainer.envs
+        return {
+            "best": self._best,
+            "collected": asdict(self.collected),
+            "frame_shape": to_json(envs.frame_shape),
+            "action_space": to_json(envs.action_space),
+        }
 
     def close(self) -> None:
         self.trainer.close()

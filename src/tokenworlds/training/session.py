@@ -114,7 +114,7 @@ def train(loop: Loop, should_stop: Stop) -> SessionEnd:
     progress = loop.trainer.progress
     if not finished:
         return SessionEnd(progress.steps)
-    trained = TrainedAgent(loop.trainer.agent, progress, loop.folder.saved)
+    trained = TrainedAgent(loop.trainer.agent, progress, loop.folder.saved, loop.collected)
     folder, spec, screen = loop.folder, loop.spec, loop.screen
     found = stored_result(folder, screen.note)
     result = final_result(folder, spec, trained, should_stop, found)
@@ -129,7 +129,7 @@ def finish(spec: RunSpec, folder: RunFolder, should_stop: Stop, note: Note) -> S
         return None
     newest = folder.newest()
     if not newest.skipped:
-        folder.complete_save(spec.recipe.housekeeping.keep)
+        folder.complete_save(spec.recipe.housekeeping.keep, newest.checkpoint)
     with explaining_misfits(newest.checkpoint):
         state = newest.checkpoint.state
         changes = check_metrics(folder.path, state["metrics"])

@@ -199,6 +199,20 @@ class Trainer:
         }
         return Checkpoint(tensors, state)
 
+    def agent_checkpoint(self, **more: Any) -> Checkpoint:
+        """All that an evaluation of the agent needs: weights, progress and what replay held."""
+        counts = {
+            f"{OPTIMISER}{name}": {"updates": torch.tensor(learner.optimiser.updates)}
+            for name, learner in self.learners.items()
+        }
+        state = {
+            "steps": self.progress.steps,
+            "updates": dict(self.progress.updates),
+            "replay": self.replay.state(),
+            **more,
+        }
+        return Checkpoint({"weights": self.agent.state_dict(), **counts}, state)
+
     def restore(self, checkpoint: Checkpoint, with_replay: bool = True) -> list[str]:
         """Go back to a checkpoint; returns notes about environments.
 
