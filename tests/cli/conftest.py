@@ -6,6 +6,7 @@ import pytest
 from tiny_runs import train
 
 from tokenworlds.cli import main
+from tokenworlds.evaluation import processes
 from tokenworlds.training import session
 
 
@@ -13,6 +14,12 @@ from tokenworlds.training import session
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands write into the current folder."""
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _one_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test replaces in this process would not be replaced in others."""
+    monkeypatch.setattr(processes, "cores", lambda: 1)
 
 
 @pytest.fixture

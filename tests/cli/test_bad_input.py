@@ -51,6 +51,10 @@ ERRORS = [
     (["dream", "nowhere"], "'nowhere' is not a run folder: there is no such folder", ""),
     (["dream", "nowhere", "--horizon", "0"], "takes a whole number of 1 or more", ""),
     (["evaluate", "nowhere", "--episodes", "0"], "takes a whole number of 1 or more", ""),
+    (["evaluate", "nowhere", "--temperature", "-1"], "takes a number of 0 or more, not '-1'", ""),
+    (["evaluate", "nowhere", "--temperature", "nan"], "takes a number of 0 or more", "'nan'"),
+    (["evaluate", "nowhere", "--temperature", "hot"], "takes a number of 0 or more", "'hot'"),
+    (["evaluate", "nowhere", "--processes", "0"], "takes a whole number of 1 or more", ""),
 ]
 
 

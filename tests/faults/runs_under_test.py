@@ -17,7 +17,7 @@ from tokenworlds.cli import main
 from tokenworlds.core.protocols import Env
 from tokenworlds.core.types import EnvStep
 from tokenworlds.envs.catalogue import EnvSpec
-from tokenworlds.evaluation import report
+from tokenworlds.evaluation import processes, report
 from tokenworlds.recipes.catalogue import load
 
 RUN = "run"
@@ -199,6 +199,8 @@ def command(folder: Path, words: list[str], game: int) -> Callable[[], int]:
 
 
 def shorten_games(limit: int) -> None:
+    # Other processes would play games of the usual length.
+    processes.cores = lambda: 1
     make: Callable[..., Env] = EnvSpec.make
 
     def make_short(spec: EnvSpec, **rest: Any) -> Env:

@@ -90,8 +90,8 @@ def evaluate(
 
 
 def groups_of(policy: int, episodes: int) -> Iterator[Group]:
-    """Equal groups, as few as possible."""
-    count = -(-episodes // GROUP)
+    """Equal groups, as few as possible, but two where that is possible."""
+    count = max(-(-episodes // GROUP), min(episodes, 2))
     for part in np.array_split(np.arange(episodes), count):
         yield Group(policy, int(part[0]), int(part[-1]))
 
