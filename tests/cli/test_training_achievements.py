@@ -11,7 +11,7 @@ from tokenworlds.cli import main
 from tokenworlds.core.types import EnvStep
 from tokenworlds.envs.game import Game
 from tokenworlds.evaluation.results import read_result
-from tokenworlds.runs.metrics import read_metrics
+from tokenworlds.runs.events import read_metrics
 
 pytestmark = pytest.mark.usefixtures("_no_report")
 

@@ -14,6 +14,7 @@ from tokenworlds.evaluation.benchmarks import (
     Benchmark,
     benchmark,
     benchmark_of,
+    deviations,
     differences,
     task_of,
 )
@@ -68,6 +69,17 @@ def test_results_are_comparable_if_protocol_and_training_are_the_same() -> None:
         "100,000 and 50,000 agent steps"
     ]
     assert differences(pong, RESULT)[0] == "environments of atari and toy"
+
+
+def test_a_result_says_where_it_deviates_from_its_benchmark() -> None:
+    pong = replace(RESULT, env="atari:Pong", protocol="atari100k", agent_steps=100_000)
+    assert deviations(replace(pong, returns=(1.0,) * 100)) == []
+    assert deviations(replace(pong, agent_steps=2500)) == [
+        "2,500 agent steps instead of 100,000",
+        "4 episodes instead of 100",
+    ]
+    assert deviations(RESULT) == ["4 episodes instead of 100"]
+    assert deviations(replace(pong, protocol="storm")) == []
 
 
 def test_envs_lists_the_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:

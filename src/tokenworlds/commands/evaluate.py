@@ -25,6 +25,16 @@ if TYPE_CHECKING:
     from tokenworlds.runs.spec import RunSpec
 
 
+def benchmark_text(result: "Result") -> str:
+    """A line that names the benchmark, and how the result deviates from its protocol."""
+    from tokenworlds.evaluation.benchmarks import benchmark_of, deviations
+
+    found = benchmark_of(result.env, result.protocol)
+    if found is None:
+        return ""
+    return f"\n        benchmark {found.name}: {'; '.join(deviations(result)) or 'as it asks'}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Evaluate(RunOptions):
     """Evaluate a trained agent and a random policy.
@@ -65,7 +75,7 @@ class Evaluate(RunOptions):
         if self.json:
             print(path.read_text(), end="")
         else:
-            print(f"score   {score_text(result)}\nfile    {path}")
+            print(f"score   {score_text(result)}{benchmark_text(result)}\nfile    {path}")
         return 0
 
     def play(self, folder: "RunFolder", spec: "RunSpec") -> "Result":

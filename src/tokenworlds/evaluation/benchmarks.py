@@ -138,6 +138,20 @@ def task_of(env: str) -> str:
     return game or family
 
 
+def deviations(result: Result) -> list[str]:
+    """Where a result does less or more than its benchmark asks for, a phrase each."""
+    found = benchmark_of(result.env, result.protocol)
+    if found is None:
+        return []
+    steps, episodes = found.protocol.steps, found.protocol.episodes
+    phrases = []
+    if steps is not None and result.agent_steps != steps:
+        phrases.append(f"{result.agent_steps:,} agent steps instead of {steps:,}")
+    if len(result.returns) < episodes:
+        phrases.append(f"{len(result.returns)} episodes instead of {episodes}")
+    return phrases
+
+
 def differences(one: Result, other: Result) -> list[str]:
     """What the protocols of two results do not share, a phrase each; empty if comparable.
 
