@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from tyro.conf import arg
+from tyro.conf import UseAppendAction, arg
 
 from tokenworlds.commands.options import (
+    NO_DEFAULT,
     Count,
     Json,
     OptionalSeed,
@@ -55,6 +56,11 @@ class Evaluate(RunOptions):
     """Processes that play; the result does not depend on it."""
     world: Switch = False
     """Measure the world model instead: errors by horizon, and which part is at fault."""
+    fvd_network: Annotated[str, NO_DEFAULT, arg(metavar="FILE")] = ""
+    """With --world: TorchScript file of I3D for the Fréchet video distance. Its code is executed:
+    take it from a source you trust."""
+    compare: Annotated[tuple[str, ...], UseAppendAction, NO_DEFAULT, arg(metavar="RUN")] = ()
+    """With --world: another run that was measured so, to draw on one page; may be repeated."""
     json: Json = False
     """Print one JSON document."""
 

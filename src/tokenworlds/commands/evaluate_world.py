@@ -9,6 +9,7 @@ from tokenworlds.core.errors import UserError
 
 if TYPE_CHECKING:
     from tokenworlds.commands.evaluate import Evaluate
+    from tokenworlds.evaluation.world.measurement import Measured
     from tokenworlds.runs.folder import RunFolder
     from tokenworlds.runs.spec import RunSpec
     from tokenworlds.training.evaluation import TrainedAgent
@@ -16,26 +17,48 @@ if TYPE_CHECKING:
 
 def evaluate_world(options: "Evaluate", folder: "RunFolder", spec: "RunSpec") -> int:
     """Measure the world model, write the figures, and print them or what they say."""
-    from tokenworlds.evaluation.world.results import world_path, write_world
+    from tokenworlds.evaluation.world.results import (
+        newest_world,
+        read_world,
+        world_path,
+        write_world,
+    )
     from tokenworlds.training.evaluation import load_agent
 
+    network = video_network(options.fvd_network)
+    others = [newest_world(Path(run)) for run in options.compare]
     chosen = folder.chosen(options.checkpoint)
     for text in chosen.skipped:
         print(f"note: {text}", file=sys.stderr)
-    document = measure_run(options, spec, load_agent(spec, chosen.checkpoint), folder.path)
+    trained = load_agent(spec, chosen.checkpoint)
+    document, measured = measure_run(options, spec, trained, folder.path, network)
     path = write_world(world_path(folder.path, document, options.episodes), document)
-    if options.json:
-        print(path.read_text(), end="")
-    else:
-        print(verdict_text(document))
-        print(f"file    {path}")
+    # Imported here because matplotlib is slow to import.
+    from tokenworlds.evaluation.world.document import write_overlay, write_page
+
+    page = write_page(path.with_suffix(".html"), read_world(path), measured)
+    lines = [verdict_text(document), f"file    {path}", f"page    {page}"]
+    if options.compare:
+        compared = path.with_name(f"{path.stem}-compared.html")
+        lines.append(f"page    {write_overlay(compared, labelled([path, *others]))}")
+    print(path.read_text() if options.json else "\n".join(lines), end="" if options.json else "\n")
     return 0
 
 
+def labelled(paths: list[Path]) -> dict[str, Any]:
+    """The figures of several runs, by the run's folder; by its name alone if that is enough."""
+    from tokenworlds.evaluation.world.results import read_world
+
+    runs = [path.resolve().parent.parent for path in paths]
+    short = len({run.name for run in runs}) == len(runs)
+    names = [run.name if short else str(run) for run in runs]
+    return {name: read_world(path) for name, path in zip(names, paths, strict=True)}
+
+
 def measure_run(
-    options: "Evaluate", spec: "RunSpec", trained: "TrainedAgent", run: Path
-) -> dict[str, Any]:
-    """Who was measured and how, and the figures."""
+    options: "Evaluate", spec: "RunSpec", trained: "TrainedAgent", run: Path, network: Path | None
+) -> "tuple[dict[str, Any], Measured]":
+    """Who was measured and how, and the figures; and the frames behind them."""
     from dataclasses import asdict, replace
 
     from tokenworlds.core.seeding import torch_generator
@@ -58,8 +81,9 @@ def measure_run(
         episodes=options.episodes,
     )
     generator = torch_generator(seed, "world", device=str(agent.device))
-    figures = measure(agent, held, generator).figures
-    return {
+    measured = measure(agent, held, generator)
+    figures = with_video_distance(measured, network)
+    document = {
         **header(spec, trained),
         "protocol": options.protocol or spec.env.protocol,
         "seed": seed,
@@ -67,6 +91,24 @@ def measure_run(
         **figures,
         "verdict": [asdict(finding) for finding in judge(figures)],
     }
+    return document, measured
+
+
+def video_network(name: str) -> Path | None:
+    path = Path(name) if name else None
+    if path is not None and not path.is_file():
+        raise UserError(f"--fvd-network {name} is no file: give a TorchScript file of I3D")
+    return path
+
+
+def with_video_distance(measured: "Measured", network: Path | None) -> dict[str, Any]:
+    """The figures with the distance between real and imagined videos, or why there is none."""
+    from tokenworlds.evaluation.world.frechet import video_distances
+
+    found = video_distances(measured.real, measured.imagined, measured.known, network)
+    if isinstance(found, str):
+        return {**measured.figures, "absent": {**measured.figures["absent"], "video": found}}
+    return {**measured.figures, "video": found}
 
 
 def header(spec: "RunSpec", trained: "TrainedAgent") -> dict[str, Any]:

@@ -104,19 +104,19 @@ def compare_batch(
     error = (predicted - real).square()
     moved = ((real - before).abs() > (CHANGE + 0.5) / 255).any(dim=1, keepdim=True)
     changed = moved.expand_as(error)
-    middle = rearrange(torch.from_numpy(average).double(), "h w c -> c h w")
+    middle = rearrange(torch.from_numpy(average).float(), "h w c -> c h w")
     reference = (real - middle).square()
     pixels = (1, 2, 3)
     values = (
         error.mean(pixels),
         ssim(predicted, real),
         (error * changed).sum(pixels),
-        changed.double().sum(pixels),
+        changed.float().sum(pixels),
         (error * ~changed).sum(pixels),
-        (~changed).double().sum(pixels),
+        (~changed).float().sum(pixels),
         (reference * changed).sum(pixels),
     )
-    return FrameErrors(*(value.numpy() for value in values))
+    return FrameErrors(*(value.double().numpy() for value in values))
 
 
 def batches(count: int) -> Iterator[slice]:
@@ -124,7 +124,7 @@ def batches(count: int) -> Iterator[slice]:
 
 
 def as_tensor(frames: Frames) -> Float[Tensor, "n C H W"]:
-    return rearrange(torch.from_numpy(frames), "n h w c -> n c h w").double() / 255
+    return rearrange(torch.from_numpy(frames), "n h w c -> n c h w").float() / 255
 
 
 def ssim(one: Float[Tensor, "n C H W"], other: Float[Tensor, "n C H W"]) -> Float[Tensor, " n"]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Generator
 
 from tokenworlds.agent import Agent
-from tokenworlds.core.errors import NoModel
+from tokenworlds.core.errors import NoModel, UserError
 from tokenworlds.core.inspection import AssessesStates
 from tokenworlds.core.types import ActionSpace, Reconstruction
 from tokenworlds.evaluation.dreams import to_uint8
@@ -67,6 +67,8 @@ class Gauge:
         self.mask: NDArray[np.bool_] = held.segment.mask.numpy()
         self.average = self.frames[self.mask].mean(0, dtype=np.float64) / 255
         self.starts: Places = choose_starts(held, WINDOWS)
+        if not len(self.starts):
+            raise UserError("no held-out episode has a second step: there is nothing to predict")
         ahead = self.starts[:, 1:] + np.arange(HORIZON)
         ends = held.ends[self.starts[:, 0], self.starts[:, 1]][:, None]
         self.happened: Bool[np.ndarray, "W H"] = ahead < ends
@@ -99,8 +101,6 @@ class Gauge:
 def measure(agent: Agent, held: HeldOut, generator: Generator) -> Measured:
     """All figures of a world model. `absent` gives the reason for each that it does not have."""
     gauge = Gauge(agent, held, generator)
-    if not len(gauge.starts):
-        raise ValueError("no held-out episode has a second step")
     reconstruction = reconstruct(agent, held)
     figures: Figures = {
         "held_out": held_out_figures(gauge),

@@ -10,15 +10,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter
 from numpy.typing import NDArray
+from PIL import Image, ImageDraw
 
 from tokenworlds.evaluation.curves import is_wide, style_axes
-from tokenworlds.evaluation.pictures import Theme, figure_bytes
+from tokenworlds.evaluation.pictures import Theme, figure_bytes, font, image_bytes
 
 Document = Mapping[str, Any]
 RUN_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#999999")
 """Okabe and Ito's palette, which is safe for the colour-blind, in an order of distance."""
+RUN_STYLES = ("-", "--", "-.", ":")
 SHOWN_STEPS = (1, 2, 4, 8, 16, 32, 48)
 SHOWN_WINDOWS = 4
+CELL, GAP, MARGIN, HEAD = 128, 8, 110, 40
+"""Pixels of a frame in the picture of examples, between frames, at the left and at the top."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +48,12 @@ FRAMES = (
     Panel("frames", "mse", "squared error of pixels"),
     Panel("frames", "psnr", "PSNR (dB)"),
     Panel("frames", "ssim", "SSIM"),
-    Panel("frames", "changed_explained", "changed pixels: variance explained"),
+    Panel("frames", "changed_explained", "changed pixels explained"),
 )
 TOKENS = (
     Panel("tokens", "accuracy", "token accuracy"),
-    Panel("tokens", "frame_accuracy", "frame accuracy (all tokens right)"),
-    Panel("tokens", "nll", "token negative log-likelihood (nats)"),
+    Panel("tokens", "frame_accuracy", "frames with all tokens right"),
+    Panel("tokens", "nll", "token NLL (nats)"),
     Panel("tokens", "kl", "KL of the dynamics (nats per frame)"),
 )
 OUTCOMES = (
@@ -74,16 +78,18 @@ def frames_png(document: Document, theme: Theme) -> bytes:
     figure, axes = panels(FRAMES, theme)
     for panel, each in zip(FRAMES, axes, strict=True):
         for line in frame_lines(theme):
+            if panel.name == "changed_explained" and line.group == "persistence":
+                continue  # It is far below zero, and hides the others.
             draw(each, document["open_loop"].get(line.group, {}).get(panel.name), line)
         finish(each, panel.title, theme)
         if panel.name == "changed_explained":
-            clip_below(each, -1.0)
+            show_share(each)
     return legend_below(figure, axes, theme)
 
 
 def tokens_png(document: Document, theme: Theme) -> bytes | None:
     """Tokens against horizon, with their closed-loop means; None for a world without tokens."""
-    known = [panel for panel in TOKENS if document["open_loop"]["tokens"].get(panel.name)]
+    known = [panel for panel in TOKENS if has_values(document, panel)]
     if not known:
         return None
     figure, axes = panels(known, theme)
@@ -101,7 +107,7 @@ def tokens_png(document: Document, theme: Theme) -> bytes | None:
 
 def outcomes_png(document: Document, theme: Theme) -> bytes:
     """Rewards and terminations against horizon."""
-    known = [panel for panel in OUTCOMES if panel.group in document["open_loop"]]
+    known = [panel for panel in OUTCOMES if has_values(document, panel)]
     figure, axes = panels(known, theme)
     for panel, each in zip(known, axes, strict=True):
         group = document["open_loop"][panel.group]
@@ -117,13 +123,17 @@ def outcomes_png(document: Document, theme: Theme) -> bytes:
     return legend_below(figure, axes, theme)
 
 
+def has_values(document: Document, panel: Panel) -> bool:
+    values = document["open_loop"].get(panel.group, {}).get(panel.name, [])
+    return any(value is not None for value in values)
+
+
 def value_png(document: Document, theme: Theme) -> bytes | None:
     """Mean returns of steps with similar values; None if the behaviour tells no values."""
     bins = (document["value"] or {}).get("bins")
     if not bins:
         return None
-    figure = Figure(figsize=(5, 3.6), dpi=160, facecolor=theme.background, layout="constrained")
-    axes = figure.add_subplot()
+    figure, (axes,) = panels(OUTCOMES[:1], theme, columns=1)
     value, returns, spread = (
         [each[name] for each in bins] for name in ("predicted", "return", "deviation")
     )
@@ -140,26 +150,30 @@ def value_png(document: Document, theme: Theme) -> bytes | None:
 
 def comparison_png(documents: Mapping[str, Document], theme: Theme) -> bytes:
     """The open loops of several runs in one picture, a colour for each."""
-    chosen = (*FRAMES[1:], *TOKENS[:3:2], *OUTCOMES[:1])
+    wanted = (*FRAMES[1:], *TOKENS[:3:2], *OUTCOMES[:1])
+    chosen = [
+        panel for panel in wanted if any(has_values(each, panel) for each in documents.values())
+    ]
     figure, axes = panels(chosen, theme, columns=3)
     for panel, each in zip(chosen, axes, strict=True):
-        for (label, document), colour in zip(documents.items(), cycle_colours(), strict=False):
+        for number, (label, document) in enumerate(documents.items()):
             values = document["open_loop"].get(panel.group, {}).get(panel.name)
-            draw(each, values, Line(panel.group, label, colour, "-"))
+            colour = RUN_COLOURS[number % len(RUN_COLOURS)]
+            style = RUN_STYLES[number % len(RUN_STYLES)]
+            draw(each, values, Line(panel.group, label, colour, style))
         finish(each, panel.title, theme)
         if panel.name == "changed_explained":
-            clip_below(each, -1.0)
+            show_share(each)
     return legend_below(figure, axes, theme)
-
-
-def cycle_colours() -> Sequence[str]:
-    return RUN_COLOURS * 8
 
 
 def panels(known: Sequence[Panel], theme: Theme, columns: int = 2) -> tuple[Figure, Sequence[Axes]]:
     rows = -(-len(known) // columns)
-    size = (4 * columns, 2.6 * rows + 0.4)
-    figure = Figure(figsize=size, dpi=160, facecolor=theme.background, layout="constrained")
+    height = 2.7 * rows + 0.5
+    figure = Figure(figsize=(8, height), dpi=160, facecolor=theme.background)
+    # Fixed margins: matplotlib's own layout takes longer than the measurement of a small world.
+    place = {"left": 0.09, "right": 0.985, "top": 1 - 0.35 / height, "bottom": 0.95 / height}
+    figure.subplots_adjust(**place, wspace=0.24, hspace=0.5)
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes in grid.flat[len(known) :]:
         axes.set_visible(False)
@@ -198,10 +212,10 @@ def finish(axes: Axes, title: str, theme: Theme) -> None:
     heading.set(parse_math=False)
 
 
-def clip_below(axes: Axes, least: float) -> None:
-    """Very bad predictions must not flatten the others."""
-    low, high = axes.get_ylim()
-    axes.set_ylim(max(low, least), max(high, 1.02))
+def show_share(axes: Axes) -> None:
+    """From 0, or at most from -1, to 1: very bad predictions must not flatten the others."""
+    low, _ = axes.get_ylim()
+    axes.set_ylim(max(min(low, 0.0), -1.0) - 0.03, 1.03)
 
 
 def legend_below(figure: Figure, axes: Sequence[Axes], theme: Theme) -> bytes:
@@ -211,7 +225,7 @@ def legend_below(figure: Figure, axes: Sequence[Axes], theme: Theme) -> bytes:
         handles, labels = each.get_legend_handles_labels()
         found |= dict(zip(labels, handles, strict=True))
     style: dict[str, Any] = {"frameon": False, "labelcolor": theme.text, "fontsize": 9}
-    place: dict[str, Any] = {"loc": "outside lower left", "ncols": 4}
+    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.01, 0.0), "ncols": 4}
     if found:
         figure.legend(list(found.values()), list(found), **place, **style)
     return figure_bytes(figure)
@@ -223,30 +237,29 @@ def examples_png(
     known: Bool[np.ndarray, "W H"],
     theme: Theme,
 ) -> bytes:
-    """Real frames above imagined ones, from the windows that reach furthest."""
+    """Real frames above imagined ones, from some of the windows that reach furthest."""
     steps = [step for step in SHOWN_STEPS if step <= known.shape[1]]
-    rows = np.argsort(-known.sum(1), kind="stable")
-    rows = rows[:: max(1, len(rows) // (2 * SHOWN_WINDOWS))][:SHOWN_WINDOWS]
-    size = (1.05 * len(steps) + 0.8, 2.3 * len(rows))
-    figure = Figure(figsize=size, dpi=120, facecolor=theme.background, layout="constrained")
-    grid = figure.subplots(2 * len(rows), len(steps), squeeze=False)
-    for place, row in enumerate(rows):
-        for column, step in enumerate(steps):
-            pair = (real, imagined)
-            for offset, frames in enumerate(pair):
-                axes = grid[2 * place + offset, column]
-                axes.set_axis_off()
+    furthest = np.argsort(-known.sum(1), kind="stable")
+    rows = furthest[:: max(1, len(furthest) // (2 * SHOWN_WINDOWS))][:SHOWN_WINDOWS]
+    pitch, pair = CELL + GAP, 2 * CELL + 3 * GAP
+    # As wide as all columns, so that a page does not enlarge fewer.
+    size = (MARGIN + len(SHOWN_STEPS) * pitch, HEAD + len(rows) * pair)
+    image = Image.new("RGB", size, theme.background)
+    words = ImageDraw.Draw(image)
+    for column, step in enumerate(steps):
+        place = (MARGIN + column * pitch + CELL // 2, HEAD // 2)
+        words.text(place, f"+{step}", theme.muted, font(22), anchor="mm")
+    for number, row in enumerate(rows):
+        for line, (name, frames) in enumerate((("real", real), ("imagined", imagined))):
+            top = HEAD + number * pair + line * (CELL + GAP // 2)
+            words.text((MARGIN - 12, top + CELL // 2), name, theme.muted, font(20), anchor="rm")
+            for column, step in enumerate(steps):
                 if known[row, step - 1]:
-                    show(axes, frames[row, step - 1])
-            if place == 0:
-                grid[0, column].set_title(f"+{step}", fontsize=9, color=theme.muted)
-        for offset, name in enumerate(("real", "imagined")):
-            axes = grid[2 * place + offset, 0]
-            at: dict[str, Any] = {"transform": axes.transAxes, "ha": "right", "va": "center"}
-            axes.text(-0.08, 0.5, name, color=theme.muted, fontsize=9, **at)
-    return figure_bytes(figure)
+                    tile = frame_image(frames[row, step - 1])
+                    image.paste(tile, (MARGIN + column * pitch, top))
+    return image_bytes(image)
 
 
-def show(axes: Axes, frame: NDArray[np.uint8]) -> None:
-    grey: dict[str, Any] = {"cmap": "gray", "vmin": 0, "vmax": 255} if frame.shape[-1] == 1 else {}
-    axes.imshow(frame.squeeze(-1) if grey else frame, interpolation="nearest", **grey)
+def frame_image(frame: NDArray[np.uint8]) -> Image.Image:
+    made = Image.fromarray(frame.squeeze(-1) if frame.shape[-1] == 1 else frame)
+    return made.convert("RGB").resize((CELL, CELL), Image.Resampling.NEAREST)

@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tokenworlds.core.files import CHECKSUM, checksum, read_signed_json, replace_file
+from tokenworlds.core.errors import UserError
+from tokenworlds.core.files import (
+    CHECKSUM,
+    DamagedFile,
+    checksum,
+    read_signed_json,
+    replace_file,
+)
 from tokenworlds.evaluation.results import FOLDER, LONGEST
 
 KIND = "world"
@@ -30,8 +37,26 @@ def write_world(path: Path, document: Mapping[str, Any]) -> Path:
 
 
 def read_world(path: Path) -> dict[str, Any]:
-    """Raises `DamagedFile` if the checksum differs."""
-    return read_signed_json(path.parent, path.name, LONGEST)
+    """Raises `DamagedFile` if the checksum differs, or if it is another kind of evaluation."""
+    document = read_signed_json(path.parent, path.name, LONGEST)
+    if document.get("kind") != KIND:
+        raise DamagedFile(path, "it holds no figures of a world model")
+    return document
+
+
+def newest_world(run: Path) -> Path:
+    """The file of a run's latest step; without one, a sentence that says how to make it."""
+    found = sorted(
+        (run / FOLDER).glob(f"{PREFIX}step-*.json"), key=lambda path: (step_of(path), path.name)
+    )
+    if not found:
+        raise UserError(f"{run} was not measured yet: tokenworlds evaluate {run} --world")
+    return found[-1]
+
+
+def step_of(path: Path) -> int:
+    digits = path.name.removeprefix(f"{PREFIX}step-").partition("-")[0]
+    return int(digits) if digits.isdecimal() else -1
 
 
 def finite(value: Any) -> Any:

@@ -1,0 +1,103 @@
+"""The verdict on agents of which one part at a time is broken."""
+
+import numpy as np
+import pytest
+from catch_oracle import SIDE, Oracle, oracle_agent
+from test_world_measurement import fresh
+
+from tokenworlds.core.seeding import torch_generator
+from tokenworlds.envs.catalogue import EnvSpec
+from tokenworlds.evaluation.world import held_out
+from tokenworlds.evaluation.world.held_out import play_held_out
+from tokenworlds.evaluation.world.measurement import Measured, measure
+from tokenworlds.evaluation.world.verdict import Finding, first_fault, judge
+
+PARTS = ["tokenizer", "dynamics", "reward head", "termination head", "value", "policy"]
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_out, "STEPS", 21)
+    monkeypatch.setattr(held_out, "ENVIRONMENTS", 4)
+
+
+def measured(broken: Oracle) -> Measured:
+    env = EnvSpec("catch", "", SIDE)
+    agent = oracle_agent(broken)
+    held = play_held_out(agent, env, seed=2, temperature=1.0)
+    return measure(agent, held, torch_generator(0, "world"))
+
+
+def findings(broken: Oracle) -> dict[str, Finding]:
+    return {finding.part: finding for finding in judge(measured(broken).figures)}
+
+
+def test_a_world_that_knows_the_rules_has_no_fault() -> None:
+    found = findings(Oracle())
+    assert list(found) == PARTS
+    assert {finding.status for finding in found.values()} == {"good"}
+
+
+def test_a_world_that_knows_the_rules_predicts_everything() -> None:
+    figures = measured(Oracle()).figures
+    assert figures["closed_loop"]["frames"]["mse"] == 0
+    assert figures["closed_loop"]["tokens"]["accuracy"] == 1
+    assert figures["closed_loop"]["reward"]["recall"] == 1
+    assert figures["closed_loop"]["termination"]["precision"] == 1
+    assert figures["value"]["correlation"] == pytest.approx(1)
+    assert figures["value"]["bias"] == pytest.approx(0, abs=1e-6)
+    known = [error for error in figures["open_loop"]["frames"]["mse"] if error is not None]
+    np.testing.assert_array_equal(known, 0)
+    assert figures["open_loop"]["persistence"]["mse"][0] > 0
+
+
+@pytest.mark.parametrize(
+    ("part", "broken"),
+    [
+        ("tokenizer", Oracle(tokenizer=True)),
+        ("dynamics", Oracle(dynamics=True)),
+        ("dynamics", Oracle(posterior=True)),
+        ("reward head", Oracle(reward=True)),
+        ("termination head", Oracle(termination=True)),
+        ("value", Oracle(value=True)),
+        ("policy", Oracle(policy=True)),
+    ],
+)
+def test_the_broken_part_is_named_first(part: str, broken: Oracle) -> None:
+    found = findings(broken)
+    fault = first_fault(list(found.values()))
+    assert fault is not None
+    # Bad actions also spoil the returns that the value expects.
+    assert fault.part in ({part, "value"} if part == "policy" else {part})
+    assert found[part].status == "fault"
+
+
+def test_the_parts_before_the_broken_one_are_good() -> None:
+    found = findings(Oracle(reward=True))
+    assert [found[part].status for part in PARTS[:2]] == ["good", "good"]
+    assert "recall 0 %" in found["reward head"].sentence
+    assert "base rate is 14.3 %" in found["reward head"].sentence
+
+
+def test_dynamics_are_not_judged_behind_a_tokenizer_that_forgets_what_moves() -> None:
+    found = findings(Oracle(tokenizer=True))
+    assert found["dynamics"].status == "unknown"
+    assert "loses what moves" in found["tokenizer"].sentence
+
+
+def test_terminations_that_are_expected_everywhere_end_dreams_early() -> None:
+    sentence = findings(Oracle(termination=True))["termination head"].sentence
+    assert "too early" in sentence
+    assert "60 %" in sentence
+
+
+def test_an_untrained_agent_has_a_faulty_tokenizer_and_a_uniform_policy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(held_out, "STEPS", 15)
+    agent, env = fresh("step-vq-m")
+    held = play_held_out(agent, env, seed=1, temperature=1.0)
+    found = judge(measure(agent, held, torch_generator(0, "world")).figures)
+    faults = [finding.part for finding in found if finding.status == "fault"]
+    assert faults[0] == "tokenizer"
+    assert "policy" in faults
