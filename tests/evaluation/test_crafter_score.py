@@ -131,5 +131,10 @@ def test_the_report_shows_the_score_and_the_rates(tmp_path: Path) -> None:
         "random policy: 0.0 %",
         "25.0 %",
     ]
+    collected = TrainingEpisodes(200, 500.0, {"collect_wood": 100, "eat_cow": 2, "eat_plant": 0})
+    both = replace(COUNTED, training=collected)
+    text = read(write_report(tmp_path, **RUN, events=EVENTS, result=both).page).text
+    assert text[text.index("Crafter score, training") + 1] == str(collected.crafter)
+    assert "random policy: 0.0 %; training: 1.0 %" in text
     plain = read(write_report(tmp_path, **RUN, events=EVENTS, result=RESULT).page).text
     assert not [word for word in plain if "Crafter" in word or "Achievements" in word]

@@ -26,7 +26,7 @@ from tokenworlds.core.errors import UserError
 
 CASE = BY_NAME["step-vq-m@catch"]
 READERS = {
-    "finished": ("resume", "evaluate", "dream", "load"),
+    "finished": ("resume", "evaluate", "dream", "load", "load_best"),
     "stopped": ("resume", "load"),
     "saved": ("load",),
 }
@@ -160,7 +160,11 @@ def real_name(run: Path, file: str) -> str:
 
 def read(run: Path, reader: str, prepare: Callable[[], None]) -> Reading:
     """Run a reader on a run in a process of its own."""
-    work = load(run) if reader == "load" else command(run.parent, COMMANDS[reader], CASE.game)
+    loads = {"load": "last", "load_best": "best"}
+    if reader in loads:
+        work = load(run, loads[reader])
+    else:
+        work = command(run.parent, COMMANDS[reader], CASE.game)
 
     def start() -> int:
         prepare()
@@ -180,14 +184,14 @@ def snapshot_of(run: Path, names: tuple[str, ...]) -> dict[str, bytes]:
     return {name: (run / name).read_bytes() for name in names if (run / name).is_file()}
 
 
-def load(run: Path) -> Callable[[], int]:
+def load(run: Path, checkpoint: str = "last") -> Callable[[], int]:
     """Load the agent as a script would, and print a hash of all its weights."""
 
     def work() -> int:
         warnings.simplefilter("always")
         os.chdir(run.parent)
         try:
-            agent = Agent.load(run.name)
+            agent = Agent.load(run.name, checkpoint=checkpoint)
         except UserError as error:
             return print_error(error, USER_ERROR)
         found = hashlib.sha256(repr(agent.recipe).encode())

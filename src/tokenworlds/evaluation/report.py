@@ -22,7 +22,7 @@ from tokenworlds.evaluation.page import (
     tiles,
 )
 from tokenworlds.evaluation.pictures import figure_bytes, minus
-from tokenworlds.evaluation.results import Result, action_selection
+from tokenworlds.evaluation.results import CrafterScore, Result, action_selection
 from tokenworlds.runs.spec import RunSpec
 
 EXPLANATIONS: Mapping[str, str] = {
@@ -111,6 +111,11 @@ def score_tiles(result: Result | None, best: float | None) -> list[tuple[str, st
         shown.append(("random policy", minus(str(random)), f"{random.episodes} episodes"))
     if result.crafter is not None:
         shown.append(("Crafter score", str(result.crafter), "from the success rates below"))
+    if result.training is not None and result.training.crafter is not None:
+        all_of_them = (
+            f"all {result.training.episodes:,} training episodes, as Crafter itself counts"
+        )
+        shown.append(("Crafter score, training", str(result.training.crafter), all_of_them))
     if best is not None:
         shown.append(("best possible", format_number(best), "mean return"))
     if random is not None and best is not None and best > random.mean:
@@ -124,12 +129,20 @@ def achievement_sections(result: Result | None) -> list[Html]:
     """The success rate of each achievement, if the environment counts them."""
     if result is None or (score := result.crafter) is None:
         return []
-    random = result.random_crafter
-    baseline = {"Crafter score": random.score, **random.success} if random else {}
-    rates = {"Crafter score": score.score, **score.success}
-    remarks = {name: f"random policy: {rate:.1f} %" for name, rate in baseline.items()}
-    rows = {name: f"{rate:.1f} %" for name, rate in rates.items()}
+    training = result.training.crafter if result.training else None
+    others = {"random policy": result.random_crafter, "training": training}
+    remarks = {
+        name: "; ".join(
+            f"{label}: {by_name(other)[name]:.1f} %" for label, other in others.items() if other
+        )
+        for name in by_name(score)
+    }
+    rows = {name: f"{rate:.1f} %" for name, rate in by_name(score).items()}
     return [section("Achievements: success rate", table(rows, remarks))]
+
+
+def by_name(score: CrafterScore) -> dict[str, float]:
+    return {"Crafter score": score.score, **score.success}
 
 
 def loss_section(events: Sequence[Event]) -> Html:
