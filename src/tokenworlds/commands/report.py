@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import Positional, arg
+from tyro.conf import Positional, UseAppendAction, arg
 
 from tokenworlds.commands.errors import check_output
-from tokenworlds.commands.options import Switch
+from tokenworlds.commands.options import NO_DEFAULT, Switch
 from tokenworlds.core.errors import UserError, unknown
 
 
@@ -24,6 +24,8 @@ class Report:
     """Page to write."""
     references: Annotated[str, arg(metavar="SET")] = "exact"
     """Random and human scores for Atari games: exact, rounded, git-storm or dqn-2015."""
+    published: Annotated[tuple[str, ...], UseAppendAction, NO_DEFAULT, arg(metavar="AGENT")] = ()
+    """Published agent to show besides those of the runs' papers; may be repeated."""
     mix_protocols: Switch = False
     """Compare scores of different protocols or training lengths; the page says so."""
 
@@ -37,13 +39,17 @@ class Report:
             raise unknown("reference set", self.references, reference_sets())
         from tokenworlds.evaluation.comparison.document import write_comparison
         from tokenworlds.evaluation.comparison.grouping import group
+        from tokenworlds.evaluation.comparison.literature import check_names
         from tokenworlds.evaluation.comparison.loading import load
         from tokenworlds.evaluation.comparison.summary import summarise
 
+        check_names(self.published)
         loaded = load(self.runs)
         comparisons, repeated = group(loaded.runs, self.mix_protocols)
         notes = [*loaded.notes, *repeated]
-        summaries = [summarise(comparison, self.references) for comparison in comparisons]
+        summaries = [
+            summarise(comparison, self.references, self.published) for comparison in comparisons
+        ]
         written = write_comparison(out, summaries, notes)
         for text in (*notes, *(remark for summary in summaries for remark in summary.remarks)):
             print(f"note: {text}", file=sys.stderr)

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tokenworlds.core.errors import unknown
-from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.evaluation.results import Result
 
 ATARI = (
@@ -57,6 +56,9 @@ class Benchmark:
     @property
     def frames(self) -> int | None:
         """Raw frames of training."""
+        # Imported here because it needs torch, and reports do without.
+        from tokenworlds.envs.catalogue import EnvSpec
+
         skip = EnvSpec(self.tasks[0], self.protocol.env).frame_skip
         return None if self.protocol.steps is None else self.protocol.steps * skip
 

@@ -22,7 +22,7 @@ from tokenworlds.evaluation.curves import Points
 from tokenworlds.evaluation.pictures import LIGHT
 
 PANEL = (3.3, 2.2)
-WIDE = 4.4
+WIDE = 3.8
 ROW = 0.22
 
 
@@ -68,41 +68,30 @@ def reference_lines(axes: Axes, lines: Mapping[str, float]) -> None:
     Otherwise a human score of 42,000 would flatten curves that end at 500.
     """
     low, high = axes.get_ylim()
-    for name, value in lines.items():
-        reach = high + 1.5 * (high - low)
-        if value > reach:
-            text = f"{name} {short(value)} \N{UPWARDS ARROW}"
-            axes.annotate(
-                text,
-                (1, 1),
-                xycoords="axes fraction",
-                ha="right",
-                va="bottom",
-                fontsize=7,
-                color=LIGHT.muted,
-            )
-            continue
+    reach = high + 1.5 * (high - low)
+    shown = {name: value for name, value in lines.items() if value <= reach}
+    top, bottom = max([high, *shown.values()]), min([low, *shown.values()])
+    # Room for a name below the lowest line.
+    axes.set_ylim(bottom - 0.13 * (top - bottom), top + 0.1 * (top - bottom))
+    style: dict[str, Any] = {"fontsize": 7, "color": LIGHT.muted, "textcoords": "offset points"}
+    for name, value in shown.items():
         axes.axhline(value, color=LIGHT.muted, lw=0.9, ls=(0, (4, 3)), zorder=1)
-        axes.annotate(
-            name,
-            (1, value),
-            xycoords=axes.get_yaxis_transform(),
-            xytext=(0, 1.5),
-            textcoords="offset points",
-            ha="right",
-            va="bottom",
-            fontsize=7,
-            color=LIGHT.muted,
-        )
+        # Curves begin low, so there is room above a line at the left and below it at the right.
+        x, side, edge, y = (1, "right", "top", -2) if name == "random" else (0, "left", "bottom", 2)
+        place: dict[str, Any] = {"xy": (x, value), "xycoords": axes.get_yaxis_transform()}
+        axes.annotate(name, xytext=(0, y), ha=side, va=edge, **place, **style)
+    for name in lines.keys() - shown.keys():
+        text = f"{name} {short(lines[name])} \N{UPWARDS ARROW}"
+        place = {"xy": (1, 1), "xycoords": "axes fraction", "xytext": (0, 2)}
+        axes.annotate(text, ha="right", va="bottom", **place, **style)
 
 
-def estimate_bars(title: str, estimates: Mapping[str, Estimate]) -> Figure:
+def estimate_bars(title: str, estimates: Mapping[int, Estimate]) -> Figure:
     """A point with its interval for each agent, as rliable draws aggregates."""
     height = 0.62 + 0.3 * len(estimates)
     figure, axes = make_axes(PANEL[0], height, left=0.12, bottom=0.3, top=0.3)
-    for index, found in enumerate(estimates.values()):
-        y = len(estimates) - 1 - index
-        interval_point(axes, y, found, index)
+    for place, (index, found) in enumerate(estimates.items()):
+        interval_point(axes, len(estimates) - 1 - place, found, index)
     plain_style(axes, grid="x", spine="left")
     axes.set_yticks([])
     axes.set_ylim(-0.6, len(estimates) - 0.4)
@@ -111,36 +100,60 @@ def estimate_bars(title: str, estimates: Mapping[str, Estimate]) -> Figure:
     return figure
 
 
-def interval_point(axes: Axes, y: int | float, found: Estimate, index: int) -> None:
+def interval_point(
+    axes: Axes, y: int | float, found: Estimate, index: int, size: float = 6.0
+) -> None:
+    """A marker on a thick faint line, the interval."""
     if found.interval is not None:
-        span = [found.interval.low, found.interval.high]
-        axes.plot(span, [y, y], color=colour(index), lw=5, alpha=0.3, solid_capstyle="round")
-    style: dict[str, Any] = {"marker": marker(index), "ms": 6, "ls": "none", "zorder": 3}
+        span, width = [found.interval.low, found.interval.high], 0.8 * size
+        axes.plot(span, [y, y], color=colour(index), lw=width, alpha=0.3, solid_capstyle="round")
+    style: dict[str, Any] = {"marker": marker(index), "ms": size, "ls": "none", "zorder": 3}
     axes.plot([found.value], [y], color=colour(index), **style)
+
+
+def score_limits(scores: Mapping[int, Mapping[str, Estimate]]) -> tuple[float, float]:
+    """A range for charts that share it, with 0 and 1 in it."""
+    found = [score for of_agent in scores.values() for score in of_agent.values()]
+    ends = [end for score in found for end in ends_of(score)]
+    low, high = min([0.0, *ends]), max([1.0, *ends])
+    return low - 0.03 * (high - low), high + 0.03 * (high - low)
+
+
+def ends_of(found: Estimate) -> tuple[float, ...]:
+    if found.interval is None:
+        return (found.value,)
+    return found.value, found.interval.low, found.interval.high
 
 
 def score_bars(
     label: str,
     scores: Mapping[int, Mapping[str, Estimate]],
     tasks: Sequence[str],
-    line: float | None = None,
+    limits: tuple[float, float],
+    line: str = "",
 ) -> Figure:
-    """A row for each task with the scores of all agents and their intervals."""
-    height = 0.5 + ROW * len(tasks) * max(1.0, 0.55 * len(scores) + 0.45)
-    figure, axes = make_axes(WIDE, height, left=1.25, bottom=0.42, top=0.08)
+    """A row for each task with the scores of all agents; `line` names a line at 1."""
+    row = 0.13 + 0.1 * len(scores)
+    height = 0.65 + row * len(tasks)
+    figure, axes = make_axes(WIDE, height, left=1.2, bottom=0.42, top=0.23)
     for place, task in enumerate(tasks):
-        for row, (index, of_agent) in enumerate(scores.items()):
+        for order, (index, of_agent) in enumerate(scores.items()):
             if task in of_agent:
-                shift = 0.7 * ((row + 0.5) / len(scores) - 0.5)
-                interval_point(axes, place + shift, of_agent[task], index)
+                shift = 0.76 * ((order + 0.5) / len(scores) - 0.5)
+                interval_point(axes, place + shift, of_agent[task], index, 4.5)
     plain_style(axes, grid="x", spine="left")
-    axes.set_yticks(range(len(tasks)), tasks)
+    axes.set_yticks(range(len(tasks)), [task.replace("_", " ") for task in tasks])
     axes.tick_params(axis="y", labelcolor=LIGHT.text)
-    axes.set_ylim(len(tasks) - 0.4, -0.6)
+    axes.set_ylim(len(tasks) - 0.5, -0.5)
+    axes.set_xlim(*limits)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
     for place in range(1, len(tasks)):
-        axes.axhline(place - 0.5, color=LIGHT.grid, lw=0.5, zorder=0)
-    if line is not None:
-        axes.axvline(line, color=LIGHT.muted, lw=0.9, ls=(0, (4, 3)), zorder=1)
+        axes.axhline(place - 0.5, color=LIGHT.grid, lw=0.6, zorder=0)
+    if line:
+        axes.axvline(1.0, color=LIGHT.muted, lw=0.9, ls=(0, (4, 3)), zorder=1)
+        place_above: dict[str, Any] = {"xytext": (0, 3), "textcoords": "offset points"}
+        at: dict[str, Any] = {"xy": (1.0, 1.0), "xycoords": axes.get_xaxis_transform()}
+        axes.annotate(line, ha="center", fontsize=7, color=LIGHT.muted, **at, **place_above)
     axes.set_xlabel(label, fontsize=8, color=LIGHT.muted)
     return figure
 
@@ -184,11 +197,6 @@ def improvement_chart(pairs: Mapping[tuple[str, str], Estimate]) -> Figure:
     plain_style(axes, grid="x", spine="left")
     axes.axvline(0.5, color=LIGHT.muted, lw=0.9, ls=(0, (4, 3)), zorder=1)
     axes.set_yticks([])
-    axes.set_xlim(0, 1)
+    axes.set_xlim(-0.02, 1.02)
     axes.set_ylim(-0.5, len(pairs) - 0.3)
     return figure
-
-
-def rate_bars(rates: Mapping[int, Mapping[str, Estimate]], names: Sequence[str]) -> Figure:
-    """Success rates of achievements in percent."""
-    return score_bars("success rate, %", rates, names)

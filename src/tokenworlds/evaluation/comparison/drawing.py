@@ -32,6 +32,7 @@ VARIABLES = {
     LIGHT.background: "var(--back)",
 }
 UNWANTED = re.compile(r"<metadata>.*?</metadata>|<style.*?</style>|^.*?(?=<svg)", re.S)
+GEOMETRY = re.compile(r' (?:d|x|y|width|height|transform)="[^"]*"')
 DECIMALS = re.compile(r"(\d+\.\d)\d+")
 FONT = re.compile(r" font-family: [^;\"]*;?")
 NAMES = re.compile(r'(\bid="|url\(#|href="#)')
@@ -79,7 +80,9 @@ def inline_svg(figure: Figure, alt: str, number: int) -> Html:
     with matplotlib.rc_context(SVG):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = UNWANTED.sub("", buffer.getvalue())
-    text = NAMES.sub(rf"\g<1>f{number}-", FONT.sub("", DECIMALS.sub(r"\1", text)))
+    # A tenth of a point is precise enough for shapes, but labels keep their digits.
+    text = GEOMETRY.sub(lambda found: DECIMALS.sub(r"\1", found[0]), text)
+    text = NAMES.sub(rf"\g<1>f{number}-", FONT.sub("", text))
     for value, variable in VARIABLES.items():
         text = text.replace(value, variable)
     width, height = figure.get_size_inches() * 72

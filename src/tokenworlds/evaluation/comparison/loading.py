@@ -47,6 +47,7 @@ class Run:
     episodes: int = 0
     random: float | None = None
     crafter: CrafterScore | None = None
+    random_crafter: CrafterScore | None = None
     evaluation: Points = NO_POINTS
     training: Points = NO_POINTS
     description: Description | None = None
@@ -132,6 +133,7 @@ def read_run(listed: Listed) -> tuple[Run, list[str]]:
         episodes=len(result.returns) if result else 0,
         random=random,
         crafter=result.crafter if result else None,
+        random_crafter=result.random_crafter if result else None,
         evaluation=evaluation,
         training=select(events, TRAINING),
         description=about,

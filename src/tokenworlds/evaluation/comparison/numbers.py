@@ -17,6 +17,10 @@ from tokenworlds.published.references import Reference, reference_sets
 GRID = 60
 """At most this many points in a curve."""
 PROFILE_POINTS = 81
+CONTROL_BEST = 1000.0
+"""The greatest return of a task of DeepMind Control."""
+EFFICIENCY_POINTS = 30
+CRAFTER = "Crafter score"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +38,12 @@ class Normalisation:
 
     label: str
     references: Mapping[str, Reference]
+    human: bool = False
+    """Whether 1 is the score of a human."""
 
     def __call__(self, scores: Scores) -> dict[str, list[float]]:
         known = {task: runs for task, runs in scores.items() if task in self.references}
-        return statistics.human_normalised(known, self.references)
-
-
-CONTROL_BEST = 1000.0
+        return statistics.human_normalised(known, self.references) if known else {}
 
 
 def normalisation_of(comparison: Comparison, reference_set: str) -> Normalisation | None:
@@ -50,7 +53,7 @@ def normalisation_of(comparison: Comparison, reference_set: str) -> Normalisatio
         references = reference_sets()[reference_set]
         known = {task: references[task] for task in tasks if task in references}
         label = f"human-normalised score ({reference_set} reference scores)"
-        return Normalisation(label, known) if known else None
+        return Normalisation(label, known, human=True) if known else None
     if comparison.benchmark == "dmc":
         best = {task: Reference(random=0.0, human=CONTROL_BEST) for task in tasks}
         return Normalisation("return / 1,000", best)
@@ -83,13 +86,14 @@ def estimate(scores: Scores, statistic: Statistic, repetitions: int = 10_000) ->
     return Estimate(statistic(scores), interval, sum(map(len, scores.values())))
 
 
-def statistics_for(scores: Mapping[str, Scores], human: bool) -> tuple[Statistic, ...]:
-    """With one task, only the mean and the IQM over runs say something new."""
-    several = any(len(of_agent) > 1 for of_agent in scores.values())
-    if not several:
-        one = (statistics.mean, statistics.iqm)
-        return (*one, statistics.optimality_gap) if human else one
-    return statistics.STATISTICS
+def statistics_for(scores: Mapping[str, Scores], human: bool) -> list[Statistic]:
+    """All of them for several tasks; with one task, those that say something of its runs.
+
+    Only on a human-normalised scale there are superhuman tasks.
+    """
+    if all(len(of_agent) == 1 for of_agent in scores.values()):
+        return [statistics.mean, statistics.iqm]
+    return [kind for kind in statistics.STATISTICS if human or kind != statistics.superhuman]
 
 
 def improvements(scores: Mapping[str, Scores]) -> dict[tuple[str, str], Estimate]:
@@ -106,8 +110,10 @@ def improvements(scores: Mapping[str, Scores]) -> dict[tuple[str, str], Estimate
     }
 
 
-def profiles(scores: Mapping[str, Scores], highest: float) -> dict[str, Curve]:
-    thresholds = np.linspace(0.0, highest, PROFILE_POINTS).tolist()
+def profiles(scores: Mapping[str, Scores], most: float) -> dict[str, Curve]:
+    """Profiles from 0 to the best score, at least to 1 and at most to `most`."""
+    highest = max((max(map(max, found.values())) for found in scores.values()), default=0.0)
+    thresholds = np.linspace(0.0, min(max(highest, 1.0), most), PROFILE_POINTS).tolist()
     return {agent: bootstrap.profile_curve(found, thresholds) for agent, found in scores.items()}
 
 
@@ -120,9 +126,14 @@ def curve_points(run: Run, kind: str) -> Points:
 
 
 def curve_kind(comparison: Comparison) -> str:
-    """Evaluations during training if every run has them, else the episodes of training."""
+    """Evaluations during training if every finished run has them, else episodes of training.
+
+    While no run is finished, one with evaluations is enough.
+    """
     known = [run for run in comparison.runs if run.description is not None]
-    return "evaluation" if all(len(run.evaluation.steps) > 1 for run in known) else "training"
+    finished = [run for run in known if run.finished]
+    evaluated = [len(run.evaluation.steps) > 1 for run in finished or known]
+    return "evaluation" if (all if finished else any)(evaluated) else "training"
 
 
 def mean_curve(runs: Sequence[Run], kind: str) -> Curve | None:
@@ -138,14 +149,45 @@ def mean_curve(runs: Sequence[Run], kind: str) -> Curve | None:
     )
 
 
-def common_steps(curves: Sequence[Points]) -> Float[np.ndarray, " T"]:
-    """Steps within the range of every curve, thinned to at most `GRID`."""
+def efficiency(
+    comparison: Comparison, agent: str, tasks: Sequence[str], scale: Normalisation
+) -> Curve | None:
+    """The IQM over runs of an agent against steps; None if a task has no curve."""
+    by_task = {
+        task: [run.evaluation for run in comparison.of(agent, task) if run.finished]
+        for task in tasks
+    }
+    curves = [curve for of_task in by_task.values() for curve in of_task]
+    if not curves or any(len(curve.steps) < 2 for curve in curves):
+        return None
+    steps = common_steps(curves, EFFICIENCY_POINTS)
+    if len(steps) < 2:
+        return None
+    scores = {
+        task: [scale({task: curve})[task] for curve in on_steps(of_task, steps).tolist()]
+        for task, of_task in by_task.items()
+    }
+    return bootstrap.sample_efficiency(steps.tolist(), scores, statistics.iqm, repetitions=500)
+
+
+def achievements(comparison: Comparison, agent: str) -> dict[str, Estimate]:
+    """The Crafter score and the success rates of finished runs, in percent."""
+    scores = [run.crafter for run in comparison.runs if run.agent == agent and run.crafter]
+    if not scores:
+        return {}
+    rates = {CRAFTER: [found.score for found in scores]}
+    rates |= {name: [found.success[name] for found in scores] for name in scores[0].success}
+    return {name: estimate({name: values}, statistics.mean, 2000) for name, values in rates.items()}
+
+
+def common_steps(curves: Sequence[Points], most: int = GRID) -> Float[np.ndarray, " T"]:
+    """Steps within the range of every curve, thinned to at most `most`."""
     begin = max(float(curve.steps[0]) for curve in curves)
     end = min(float(curve.steps[-1]) for curve in curves)
     every = np.unique(np.concatenate([curve.steps for curve in curves])).astype(float)
     inside = every[(every >= begin) & (every <= end)]
-    if len(inside) > GRID:
-        return np.linspace(inside[0], inside[-1], GRID)
+    if len(inside) > most:
+        return np.linspace(inside[0], inside[-1], most)
     return inside
 
 

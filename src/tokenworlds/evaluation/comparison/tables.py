@@ -5,6 +5,8 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tokenworlds.evaluation.comparison.elements import NOTHING, digits_of, number
+from tokenworlds.evaluation.comparison.literature import Column
 from tokenworlds.evaluation.comparison.loading import Run
 from tokenworlds.evaluation.comparison.numbers import Estimate
 from tokenworlds.evaluation.comparison.summary import Summary
@@ -14,9 +16,6 @@ COLUMNS = (
     "normalised", "episodes", "crafter_score", "parameters", "steps_per_second", "hours", "run",
     "command",
 )  # fmt: skip
-
-
-NOTHING = "\N{EN DASH}"
 
 
 def csv_table(summaries: Sequence[Summary]) -> str:
@@ -68,29 +67,59 @@ def markdown(summaries: Sequence[Summary], notes: Sequence[str]) -> str:
 
 
 def benchmark_parts(summary: Summary) -> Iterator[str]:
-    comparison = summary.comparison
-    yield f"## {comparison.benchmark} (protocol {', '.join(comparison.protocols)})"
+    comparison, columns = summary.comparison, summary.columns
+    yield f"## {comparison.benchmark}, protocol {', '.join(comparison.protocols)}"
     yield from (f"> {remark}" for remark in summary.remarks)
-    agents = comparison.agents
-    if summary.aggregates:
-        rows = {
-            label: [text(found.get(agent)) for agent in agents]
-            for label, found in summary.aggregates.items()
-        }
-        yield f"Aggregates of the {summary.scale}, with 95 % stratified bootstrap intervals:"
-        yield grid("statistic", agents, rows)
+    yield from aggregate_parts(summary)
+    names = [*comparison.agents, *map(column_name, columns)]
     rows = {
-        task: [score_cell(summary, agent, task) for agent in agents] for task in comparison.tasks
+        task: [
+            *(score_cell(summary, agent, task) for agent in comparison.agents),
+            *(number(c.scores[task].value) if task in c.scores else NOTHING for c in columns),
+        ]
+        for task in comparison.tasks
     }
-    yield "Final scores (mean return over runs, 95 % interval, number of runs):"
-    yield grid("task", agents, rows)
+    yield "Final scores: mean return, 95 % bootstrap interval, number of seeds:"
+    yield grid("task", names, rows)
+    yield from achievement_parts(summary)
+
+
+def column_name(column: Column) -> str:
+    return f"{column.name} ({column.source})"
+
+
+def aggregate_parts(summary: Summary) -> Iterator[str]:
+    if not summary.aggregates:
+        return
+    agents, shown = list(next(iter(summary.aggregates.values()))), summary.published_columns
+    rows = {
+        label: [
+            *(text(found[agent], digits_of(label)) for agent in agents),
+            *(text(of.get(label), digits_of(label)) for _, of in shown),
+        ]
+        for label, found in summary.aggregates.items()
+    }
+    over = (
+        f"over {len(summary.tasks)} tasks" if len(summary.tasks) > 1 else f"on {summary.tasks[0]}"
+    )
+    yield f"Aggregates of the {summary.scale} {over}, with 95 % stratified bootstrap intervals:"
+    yield grid("statistic", [*agents, *(column_name(column) for column, _ in shown)], rows)
+
+
+def achievement_parts(summary: Summary) -> Iterator[str]:
+    found = summary.achievements
+    if found:
+        first = next(iter(found.values()))
+        rows = {name: [text(found[agent].get(name)) for agent in found] for name in first}
+        yield "Success rates in percent:"
+        yield grid("achievement", list(found), rows)
 
 
 def score_cell(summary: Summary, agent: str, task: str) -> str:
     """The mean of the finished runs, else where the unfinished ones are."""
     found = summary.scores[agent].get(task)
     if found is not None:
-        return f"{text(found)} ({found.runs})"
+        return f"{text(found)} ({'one seed' if found.runs == 1 else f'{found.runs} seeds'})"
     runs = summary.comparison.of(agent, task)
     scored = [run for run in runs if run.score is not None]
     if scored:
@@ -99,21 +128,13 @@ def score_cell(summary: Summary, agent: str, task: str) -> str:
     return "no score yet" if runs else NOTHING
 
 
-def text(found: Estimate | None) -> str:
+def text(found: Estimate | None, small: int = 2) -> str:
     if found is None:
         return NOTHING
-    value = number(found.value)
+    value = number(found.value, small)
     if found.interval is None:
-        return f"{value} (one seed)" if found.runs == 1 else value
-    return f"{value} [{number(found.interval.low)}, {number(found.interval.high)}]"
-
-
-def number(value: int | float) -> str:
-    """Digits as papers print them: scores above 100 without decimals."""
-    if abs(value) >= 100:
-        return f"{value:,.0f}".replace("-", "\N{MINUS SIGN}")
-    digits = 1 if abs(value) >= 10 else 3
-    return f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
+        return value
+    return f"{value} [{number(found.interval.low, small)}, {number(found.interval.high, small)}]"
 
 
 def grid(corner: str, columns: Sequence[str], rows: Mapping[str, Sequence[str]]) -> str:
