@@ -2,15 +2,19 @@
 
 import csv
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from synthetic_runs import Invented, write_run, write_seeds
 
-from tokenworlds.cli import main
+from tokenworlds.cli import main, parse
+from tokenworlds.commands.choices import choose_run
+from tokenworlds.evaluation.exchange import read_scores
 
 Refused = Callable[..., str]
 
@@ -60,6 +64,8 @@ def test_output_must_be_a_page_in_a_folder(refused: Refused) -> None:
     assert "its name must end in .html" in refused("report", "runs", "--out", "report.pdf")
     assert "there is no folder" in refused("report", "runs", "--out", "no/report.html")
     assert "did you mean 'exact'" in refused("report", "runs", "--references", "exat")
+    assert "did you mean 'diamond'" in refused("report", "runs", "--published", "diamnd")
+    assert "must end in .json" in refused("report", "runs", "--export", "scores.csv")
 
 
 def test_a_damaged_run_is_refused_by_name_and_left_out_of_a_folder(
@@ -118,6 +124,37 @@ def test_bad_files_of_scores_are_refused(refused: Refused, content: str, reason:
     error = refused("report", "scores.json")
     assert "scores.json" in error
     assert reason in error
+
+
+def test_crafter_stats_are_one_run(refused: Refused) -> None:
+    Path("bad.jsonl").write_text("{}")
+    assert "bad.jsonl is damaged: line 1 is no episode" in refused("report", "bad.jsonl")
+    Path("theirs").mkdir()
+    line = '{"length": 100, "reward": %.1f, "achievement_collect_wood": %d}\n'
+    Path("theirs/stats.jsonl").write_text(line % (3.0, 1) + line % (1.0, 0))
+    assert main(["report", "theirs/stats.jsonl"]) == 0
+    table = Path("report.md").read_text()
+    assert "| crafter | 2.00 (one seed) |" in table
+    assert "| collect_wood | 50.0 |" in table
+
+
+def test_scores_are_exported_for_other_tools() -> None:
+    write_seeds(Path("runs"), (0, 1), end=0.5, spread=0.0)
+    write_seeds(Path("runs"), (0,), end=0.25, spread=0.0, recipe="storm")
+    assert main(["report", "runs", "--export", "scores.json"]) == 0
+    assert read_scores(Path("scores.json")) == {
+        "step-vq-m (nano)": {"catch": [0.5, 0.5]},
+        "storm (nano)": {"catch": [0.25]},
+    }
+
+
+def test_a_stored_command_makes_the_same_run() -> None:
+    words = ["train", "storm", "--env", "atari:Pong", "--seed", "3", "--steps", "50", "--threads"]
+    words += ["2", "--set", "num_envs=2", "world.sequence.layers=1", "--set", "grey=true"]
+    asked = parse([*words, "--compile", "--run", "elsewhere"])
+    again = parse(shlex.split(asked.command())[1:])
+    assert again.command() == asked.command()
+    assert choose_run(replace(again, compile=False)) == choose_run(replace(asked, compile=False))
 
 
 def test_one_seed_and_unfinished_runs_are_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,13 +19,16 @@ class Report:
     Writes the page, and a Markdown and a CSV table beside it."""
 
     runs: Annotated[tuple[str, ...], Positional, arg(metavar="RUN")] = ()
-    """Run folders, folders of runs, and JSON files {game: [score per seed]}."""
+    """Run folders, folders of runs, JSON files {game: [score per seed]}, and Crafter's
+    stats.jsonl."""
     out: Annotated[str, arg(metavar="FILE.html")] = "report.html"
     """Page to write."""
     references: Annotated[str, arg(metavar="SET")] = "exact"
     """Random and human scores for Atari games: exact, rounded, git-storm or dqn-2015."""
     published: Annotated[tuple[str, ...], UseAppendAction, NO_DEFAULT, arg(metavar="AGENT")] = ()
     """Published agent to show besides those of the runs' papers; may be repeated."""
+    export: Annotated[str, arg(metavar="FILE.json"), NO_DEFAULT] = ""
+    """Also write {agent: {game: [score per seed]}}, for rliable and other tools."""
     mix_protocols: Switch = False
     """Compare scores of different protocols or training lengths; the page says so."""
 
@@ -33,15 +36,18 @@ class Report:
         from tokenworlds.published.references import reference_sets
 
         out = check_output(Path(self.out), [".html"])
+        if self.export:
+            check_output(Path(self.export), [".json"])
         if not self.runs:
             raise UserError("name the runs to report: run folders, folders of runs or score files")
         if self.references not in reference_sets():
             raise unknown("reference set", self.references, reference_sets())
         from tokenworlds.evaluation.comparison.document import write_comparison
-        from tokenworlds.evaluation.comparison.grouping import group
+        from tokenworlds.evaluation.comparison.grouping import final_scores, group
         from tokenworlds.evaluation.comparison.literature import check_names
         from tokenworlds.evaluation.comparison.loading import load
         from tokenworlds.evaluation.comparison.summary import summarise
+        from tokenworlds.evaluation.exchange import write_algorithms
 
         check_names(self.published)
         loaded = load(self.runs)
@@ -54,4 +60,6 @@ class Report:
         for text in (*notes, *(remark for summary in summaries for remark in summary.remarks)):
             print(f"note: {text}", file=sys.stderr)
         print(f"page    {written.page}\ntables  {written.markdown}, {written.csv}")
+        if self.export:
+            print(f"scores  {write_algorithms(Path(self.export), final_scores(comparisons))}")
         return 0

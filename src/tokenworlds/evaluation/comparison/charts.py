@@ -101,14 +101,14 @@ def estimate_bars(title: str, estimates: Mapping[int, Estimate]) -> Figure:
 
 
 def interval_point(
-    axes: Axes, y: int | float, found: Estimate, index: int, size: float = 6.0
+    axes: Axes, y: int | float, found: Estimate, index: int | None, size: float = 6.0
 ) -> None:
-    """A marker on a thick faint line, the interval."""
+    """A marker on a thick faint line, the interval; without an agent's number it is neutral."""
+    shade, shape = (LIGHT.muted, "o") if index is None else (colour(index), marker(index))
     if found.interval is not None:
         span, width = [found.interval.low, found.interval.high], 0.8 * size
-        axes.plot(span, [y, y], color=colour(index), lw=width, alpha=0.3, solid_capstyle="round")
-    style: dict[str, Any] = {"marker": marker(index), "ms": size, "ls": "none", "zorder": 3}
-    axes.plot([found.value], [y], color=colour(index), **style)
+        axes.plot(span, [y, y], color=shade, lw=width, alpha=0.3, solid_capstyle="round")
+    axes.plot([found.value], [y], color=shade, marker=shape, ms=size, ls="none", zorder=3)
 
 
 def score_limits(scores: Mapping[int, Mapping[str, Estimate]]) -> tuple[float, float]:
@@ -190,7 +190,7 @@ def improvement_chart(pairs: Mapping[tuple[str, str], Estimate]) -> Figure:
     figure, axes = make_axes(WIDE, 0.55 + 0.42 * len(pairs), left=0.12, bottom=0.3, top=0.12)
     for index, ((x, y), found) in enumerate(pairs.items()):
         place = len(pairs) - 1 - index
-        interval_point(axes, place, found, 0)
+        interval_point(axes, place, found, None)
         style: dict[str, Any] = {"va": "center", "fontsize": 7.5, "color": LIGHT.text}
         axes.annotate(x, (0, place + 0.3), ha="left", **style)
         axes.annotate(y, (1, place + 0.3), ha="right", **style)

@@ -74,6 +74,19 @@ def group(runs: Sequence[Run], mix_protocols: bool = False) -> tuple[list[Compar
     return comparisons, notes
 
 
+def final_scores(comparisons: Sequence[Comparison]) -> dict[str, dict[str, list[float]]]:
+    """By agent and task, the score of every finished run; several benchmarks name their family."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for comparison in comparisons:
+        prefix = f"{comparison.benchmark}:" if len(comparisons) > 1 else ""
+        for agent in comparison.agents:
+            scores = comparison.scores(agent)
+            if scores:
+                named = {f"{prefix}{task}": runs for task, runs in scores.items()}
+                found.setdefault(agent, {}).update(named)
+    return found
+
+
 def differences(runs: Sequence[Run]) -> Iterator[str]:
     """What a reader must know before comparing these scores, a clause each."""
     protocols = sorted({run.protocol for run in runs})

@@ -15,8 +15,8 @@ from tokenworlds.evaluation.comparison.description import RUN, STARTING, Descrip
 from tokenworlds.evaluation.comparison.listing import Listed, find_runs, list_run
 from tokenworlds.evaluation.comparison.timing import Timing, read_timing
 from tokenworlds.evaluation.curves import EVALUATION, TRAINING, Points, select
-from tokenworlds.evaluation.exchange import read_scores
-from tokenworlds.evaluation.results import CrafterScore
+from tokenworlds.evaluation.exchange import crafter_info, read_crafter_stats, read_scores
+from tokenworlds.evaluation.results import CrafterScore, crafter_score, score_of
 from tokenworlds.published.lookup import BENCHMARKS
 from tokenworlds.runs.events import read_events_with
 
@@ -68,7 +68,7 @@ def load(sources: Sequence[str]) -> Loaded:
     for source in sources:
         path = Path(source)
         if path.is_file():
-            loaded.runs.extend(read_score_file(path))
+            loaded.runs.extend(read_file(path))
         elif is_run(path):
             add_runs(loaded, [path], seen, strict=True)
         elif path.is_dir():
@@ -142,8 +142,29 @@ def read_run(listed: Listed) -> tuple[Run, list[str]]:
     return run, notes
 
 
-def read_score_file(path: Path) -> list[Run]:
+def read_file(path: Path) -> list[Run]:
     """The runs of a file of scores, which names neither protocol nor seeds."""
+    return [read_crafter_run(path)] if path.suffix == ".jsonl" else read_score_file(path)
+
+
+def read_crafter_run(path: Path) -> Run:
+    """The episodes of Crafter's stats.jsonl: one run of an agent that is called as its folder."""
+    episodes = read_crafter_stats(path)
+    return Run(
+        agent=path.absolute().parent.name,
+        benchmark="crafter",
+        task="crafter",
+        protocol=NOT_STATED,
+        source=path,
+        score=score_of([episode.reward for episode in episodes]).mean,
+        finished=True,
+        episodes=len(episodes),
+        crafter=crafter_score(crafter_info(episodes)),
+    )
+
+
+def read_score_file(path: Path) -> list[Run]:
+    """`{task: [score of each run]}`, also with names of agents around it."""
     return [
         Run(
             agent=agent,
