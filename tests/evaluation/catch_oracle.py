@@ -61,8 +61,8 @@ class Oracle:
     policy: bool = False
 
 
-class CatchWorld(nn.Module):
-    """The state is the board: a token for each cell."""
+class CatchRules(nn.Module):
+    """The state is the board: a token for each cell. It tells no probabilities."""
 
     frames = 1
 
@@ -135,6 +135,15 @@ class CatchWorld(nn.Module):
         carry, reward, landed = self.advance(carry, action)
         return carry, self.outcome(reward, landed)
 
+    def view(self, carry: Tensor) -> View:
+        return View(lambda: carry.float(), lambda: self.decode(carry))
+
+    def reconstruct(self, segment: Segment) -> Reconstruction:
+        cells = self.cells(segment.frame)
+        return Reconstruction(cells, self.decode(cells), len(COLOURS), (CELLS, CELLS))
+
+
+class CatchWorld(CatchRules):
     def predict(self, carry: Tensor, action: Tensor, following: Segment) -> Prediction:
         after, reward, landed = self.advance(carry, action)
         outcome = self.outcome(reward, landed)
@@ -150,13 +159,6 @@ class CatchWorld(nn.Module):
             nearly(after),
             posterior,
         )
-
-    def view(self, carry: Tensor) -> View:
-        return View(lambda: carry.float(), lambda: self.decode(carry))
-
-    def reconstruct(self, segment: Segment) -> Reconstruction:
-        cells = self.cells(segment.frame)
-        return Reconstruction(cells, self.decode(cells), len(COLOURS), (CELLS, CELLS))
 
 
 def nearly(cells: Tensor) -> Tensor:

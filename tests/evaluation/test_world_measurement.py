@@ -56,7 +56,7 @@ def leaves(value: Any) -> list[Any]:
         ("step-vq-m", set()),
         ("dreamer-v3", set()),
         ("iris", {"tokens.kl", "tokens.posterior_entropy"}),
-        ("delta-iris", {"tokens.kl", "tokens.posterior_entropy"}),
+        ("delta-iris", {"tokens.kl", "tokens.posterior_entropy", "tokens.changed_accuracy"}),
         (
             "swm",
             {"tokens.kl", "tokens.posterior_entropy", "termination", "policy.return_spread"},
@@ -73,6 +73,8 @@ def test_every_family_is_measured_and_says_what_it_lacks(name: str, lacks: set[s
         assert len(figures["open_loop"][series]["mse"]) == ahead
     assert figures["closed_loop"]["tokens"]["nll"] > 0
     assert figures["closed_loop"]["reward"]["steps"] == 18
+    assert figures["policy"]["entropy"] <= figures["policy"]["uniform_entropy"] + 1e-5
+    assert figures["value"]["steps"] == 16  # The last step of each environment has no return.
     assert not any(np.isnan(leaf) for leaf in leaves(figures) if isinstance(leaf, float))
 
 

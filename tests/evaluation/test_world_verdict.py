@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from catch_oracle import SIDE, Oracle, oracle_agent
+from catch_oracle import SIDE, CatchRules, Oracle, oracle_agent
 from test_world_measurement import fresh
 
 from tokenworlds.core.seeding import torch_generator
@@ -10,6 +10,7 @@ from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.evaluation.world import held_out
 from tokenworlds.evaluation.world.held_out import play_held_out
 from tokenworlds.evaluation.world.measurement import Measured, measure
+from tokenworlds.evaluation.world.scores import reward_scores
 from tokenworlds.evaluation.world.verdict import Finding, first_fault, judge
 
 PARTS = ["tokenizer", "dynamics", "reward head", "termination head", "value", "policy"]
@@ -42,6 +43,7 @@ def test_a_world_that_knows_the_rules_predicts_everything() -> None:
     figures = measured(Oracle()).figures
     assert figures["closed_loop"]["frames"]["mse"] == 0
     assert figures["closed_loop"]["tokens"]["accuracy"] == 1
+    assert figures["closed_loop"]["tokens"]["changed_accuracy"] == 1
     assert figures["closed_loop"]["reward"]["recall"] == 1
     assert figures["closed_loop"]["termination"]["precision"] == 1
     assert figures["value"]["correlation"] == pytest.approx(1)
@@ -79,10 +81,46 @@ def test_the_parts_before_the_broken_one_are_good() -> None:
     assert "base rate is 14.3 %" in found["reward head"].sentence
 
 
+def test_a_world_that_stands_still_gets_only_the_tokens_that_do() -> None:
+    tokens = measured(Oracle(dynamics=True)).figures["closed_loop"]["tokens"]
+    assert tokens["accuracy"] > 0.9
+    assert tokens["changed_accuracy"] == 0
+
+
+def test_a_world_that_tells_no_probabilities_is_measured_by_its_dreams() -> None:
+    agent = oracle_agent(Oracle())
+    agent.world = CatchRules(Oracle())
+    held = play_held_out(agent, EnvSpec("catch", "", SIDE), seed=2, temperature=1.0)
+    figures = measure(agent, held, torch_generator(0, "world")).figures
+    assert figures["absent"]["tokens"] == "the world gives no probabilities of tokens"
+    assert figures["closed_loop"]["reward"]["recall"] == 1
+    assert first_fault(judge(figures)) is None
+
+
 def test_dynamics_are_not_judged_behind_a_tokenizer_that_forgets_what_moves() -> None:
     found = findings(Oracle(tokenizer=True))
     assert found["dynamics"].status == "unknown"
     assert "loses what moves" in found["tokenizer"].sentence
+
+
+def with_rewards(real: list[float], predicted: list[float]) -> Finding:
+    """The finding about a head that predicts these rewards."""
+    figures = measured(Oracle()).figures
+    scores = reward_scores(np.array(predicted), np.array(real))
+    closed = {**figures["closed_loop"], "reward": scores}
+    return judge({**figures, "closed_loop": closed})[PARTS.index("reward head")]
+
+
+def test_dense_rewards_are_judged_by_their_variance() -> None:
+    real = [0.1 * step for step in range(1, 11)]
+    assert with_rewards(real, real).status == "good"
+    constant = with_rewards(real, [0.55] * 10)
+    assert constant.status == "fault"
+    assert "0 % of the variance" in constant.sentence
+
+
+def test_rewards_that_are_all_equal_say_nothing_about_the_head() -> None:
+    assert with_rewards([1.0] * 10, [0.0] * 10).status == "unknown"
 
 
 def test_terminations_that_are_expected_everywhere_end_dreams_early() -> None:

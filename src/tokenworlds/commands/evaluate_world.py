@@ -32,7 +32,8 @@ def evaluate_world(options: "Evaluate", folder: "RunFolder", spec: "RunSpec") ->
         print(f"note: {text}", file=sys.stderr)
     trained = load_agent(spec, chosen.checkpoint)
     document, measured = measure_run(options, spec, trained, folder.path, network)
-    path = write_world(world_path(folder.path, document, options.episodes), document)
+    usual = spec.recipe.evaluation.temperature
+    path = write_world(world_path(folder.path, document, options.episodes, usual), document)
     # Imported here because matplotlib is slow to import.
     from tokenworlds.evaluation.world.document import write_overlay, write_page
 

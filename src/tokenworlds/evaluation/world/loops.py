@@ -36,7 +36,8 @@ class TokenScores:
 
     `accuracy` is the share of tokens whose likeliest prediction is right, `frame` is 1 if all are,
     `nll` is nats per token. `kl` is that of the posterior from the prior in nats per frame,
-    `posterior` and `prior` are entropies in nats per token.
+    `posterior` and `prior` are entropies in nats per token. `changed` counts the tokens that differ
+    from those of the frame before, `changed_right` those of them that are predicted.
     """
 
     accuracy: Numbers
@@ -45,6 +46,8 @@ class TokenScores:
     kl: Numbers
     posterior: Numbers
     prior: Numbers
+    changed: Numbers
+    changed_right: Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ class Recorder:
     numbers: list[dict[str, Tensor]]
     signed: bool = False
     terminates: bool = True
+    tokens: Int[Tensor, "B K"] | None = None
 
     @torch.no_grad()
     def imagine(
@@ -99,7 +103,12 @@ class Recorder:
             self.terminates = prediction.terminated is not None
         numbers = {"reward": outcome.reward, "terminated": outcome.terminated}
         self.frames.append(to_uint8(world.view(carry).frame))
-        self.numbers.append({**numbers, **token_scores(prediction, len(outcome.reward))})
+        scores = token_scores(prediction, len(outcome.reward))
+        # Where tokens stand for changes, those of two steps cannot be compared.
+        if prediction is not None and not getattr(world, "token_context", 0):
+            scores |= changed_scores(prediction, self.tokens)
+            self.tokens = prediction.index
+        self.numbers.append({**numbers, **scores})
         return carry
 
     def stack(self) -> Predicted:
@@ -140,6 +149,14 @@ def token_scores(prediction: Prediction | None, rows: int) -> dict[str, Tensor]:
         scores["kl"] = (posterior.exp() * (posterior - log_probs)).sum((-1, -2))
         scores["posterior"] = entropy(posterior).mean(-1)
     return scores
+
+
+def changed_scores(prediction: Prediction, before: Int[Tensor, "B K"] | None) -> dict[str, Tensor]:
+    if before is None or prediction.index is None or prediction.log_probs is None:
+        return {}
+    changed = prediction.index != before
+    right = (prediction.log_probs.argmax(dim=-1) == prediction.index) & changed
+    return {"changed": changed.float().sum(-1), "changed_right": right.float().sum(-1)}
 
 
 def token_nll(prediction: Prediction) -> Float[Tensor, " B"]:

@@ -15,7 +15,7 @@ from tokenworlds.core.inspection import AssessesStates
 from tokenworlds.core.types import ActionSpace, Reconstruction
 from tokenworlds.evaluation.dreams import to_uint8
 from tokenworlds.evaluation.world.held_out import HeldOut, choose_starts
-from tokenworlds.evaluation.world.images import FrameErrors, compare_frames, mean
+from tokenworlds.evaluation.world.images import FrameErrors, compare_frames, mean, ratio
 from tokenworlds.evaluation.world.loops import (
     ClosedLoop,
     Numbers,
@@ -212,11 +212,25 @@ def token_figures(
         "nll": chosen["nll"],
         "prediction_perplexity": float(np.exp(chosen["nll"])),
         "prior_entropy": chosen["prior"],
+        **changed_figures(gauge, scores, place),
     }
     if chosen["kl"] is not None and chosen["posterior"] is not None:
         figures["kl"], figures["posterior_entropy"] = chosen["kl"], chosen["posterior"]
         figures["posterior_perplexity"] = float(np.exp(chosen["posterior"]))
     return figures
+
+
+def changed_figures(gauge: Gauge, scores: TokenScores, place: tuple[NDArray[Any], ...]) -> Figures:
+    """Of the tokens that differ from those of the frame before: most of a frame stands still."""
+    changed, right = scores.changed[place], scores.changed_right[place]
+    known = ~np.isnan(changed)
+    if not known.any():
+        gauge.absent["tokens.changed_accuracy"] = "the world's tokens stand for changes themselves"
+        return {}
+    return {
+        "changed_per_frame": float(changed[known].mean()),
+        "changed_accuracy": ratio(float(right[known].sum()), float(changed[known].sum())),
+    }
 
 
 def open_figures(gauge: Gauge, reconstruction: Reconstruction | None) -> Figures:
@@ -282,6 +296,11 @@ def tokens_at(gauge: Gauge, scores: TokenScores, ahead: int) -> Figures:
     chosen = gauge.seen[:, ahead]
     names = {"accuracy": "accuracy", "frame": "frame_accuracy", "nll": "nll", "kl": "kl"}
     means = {new: mean(getattr(scores, old)[chosen, ahead]) for old, new in names.items()}
+    changed = scores.changed[chosen, ahead]
+    if not np.isnan(changed).any():
+        means["changed_accuracy"] = ratio(
+            float(scores.changed_right[chosen, ahead].sum()), float(changed.sum())
+        )
     return {name: value for name, value in means.items() if value is not None}
 
 

@@ -52,6 +52,7 @@ FRAMES = (
 )
 TOKENS = (
     Panel("tokens", "accuracy", "token accuracy"),
+    Panel("tokens", "changed_accuracy", "accuracy on tokens that change"),
     Panel("tokens", "frame_accuracy", "frames with all tokens right"),
     Panel("tokens", "nll", "token NLL (nats)"),
     Panel("tokens", "kl", "KL of the dynamics (nats per frame)"),
@@ -150,7 +151,7 @@ def value_png(document: Document, theme: Theme) -> bytes | None:
 
 def comparison_png(documents: Mapping[str, Document], theme: Theme) -> bytes:
     """The open loops of several runs in one picture, a colour for each."""
-    wanted = (*FRAMES[1:], *TOKENS[:3:2], *OUTCOMES[:1])
+    wanted = (*FRAMES[1:], *TOKENS[:4:3], *OUTCOMES[:1])
     chosen = [
         panel for panel in wanted if any(has_values(each, panel) for each in documents.values())
     ]

@@ -21,8 +21,12 @@ PREFIX = "world-"
 """Files of this kind; all others in the folder hold the returns of episodes."""
 
 
-def world_path(run: Path, document: Mapping[str, Any], episodes: int | None) -> Path:
+def world_path(
+    run: Path, document: Mapping[str, Any], episodes: int | None, usual_temperature: float
+) -> Path:
     words = [f"step-{document['agent_steps']}", document["protocol"], f"s{document['seed']}"]
+    if document["temperature"] != usual_temperature:
+        words.append(f"t{document['temperature']:g}")
     if episodes is not None:
         words.append(f"{episodes}-episodes")
     return run / FOLDER / f"{PREFIX}{'-'.join(words)}.json"

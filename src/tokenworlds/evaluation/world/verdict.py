@@ -111,10 +111,13 @@ def token_text(figures: Figures) -> str:
     tokens, codes = figures["closed_loop"]["tokens"], figures["codes"]
     if tokens is None or codes is None:
         return ""
-    parts = [
-        f"; tokens are predicted with accuracy {share(tokens['accuracy'])} and "
-        f"{number(tokens['nll'])} nats (without history {number(codes['unigram_nll'])}"
-    ]
+    parts = [f"; tokens are predicted with accuracy {share(tokens['accuracy'])}"]
+    if tokens.get("changed_accuracy") is not None:
+        moving = share(tokens["changed_per_frame"] / codes["tokens"])
+        parts.append(f" ({share(tokens['changed_accuracy'])} of the {moving} that change)")
+    parts.append(
+        f" and {number(tokens['nll'])} nats (without history {number(codes['unigram_nll'])}"
+    )
     if "random_action_nll" in tokens:
         parts.append(f", after a random action {number(tokens['random_action_nll'])}")
     parts.append(")")
@@ -133,13 +136,14 @@ def judge_reward(figures: Figures) -> Finding:
             "steps have a reward."
         )
         return Finding("reward head", "unknown", sentence)
+    skill, numbers = skill_of(found), detection_text(found, "rewards")
     if found["base_rate"] > DENSE:
+        if found["explained_variance"] is None:
+            sentence = "The reward head cannot be judged: all rewards are equal."
+            return Finding("reward head", "unknown", sentence)
         skill = found["explained_variance"]
         numbers = f"it explains {share(skill)} of the variance of rewards"
-    else:
-        skill = skill_of(found)
-        numbers = detection_text(found, "rewards")
-    good = skill is not None and skill >= SKILL
+    good = skill >= SKILL
     claim = "knows rewards" if good else "knows little of rewards"
     sentence = f"The reward head {claim}: {numbers}."
     return Finding("reward head", "good" if good else "fault", sentence)
@@ -150,8 +154,7 @@ def judge_termination(figures: Figures) -> Finding:
     if found is None:
         reason = figures["absent"]["termination"]
         return Finding(part, "unknown", f"There is no termination head: {reason}.")
-    early = found["predicted_mean"] > EARLY * found["base_rate"] + 0.01
-    if early:
+    if (found["predicted_mean"] or 0.0) > EARLY * found["base_rate"] + 0.01:
         sentence = (
             "The termination head ends dreams too early: it expects "
             f"{share(found['predicted_mean'])} of steps to terminate, and "
