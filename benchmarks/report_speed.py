@@ -22,10 +22,12 @@ EVALUATIONS = 50
 LOSSES = 30
 COMMAND = """
 import sys
+import time
 from pathlib import Path
 from tokenworlds.cli import main
 assert main(sys.argv[1:]) == 0
 print(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
+print(f"{time.process_time():.1f}")
 """
 
 
@@ -56,8 +58,9 @@ def main(seeds: int = 5) -> None:
             begin = time.perf_counter()
             command = [sys.executable, "-c", COMMAND, *words]
             done = subprocess.run(command, check=True, capture_output=True, text=True)
-            seconds, peak = time.perf_counter() - begin, int(done.stdout.split()[-1])
-            print(f"{words[0]:8}{count} runs in {seconds:.1f} s, {peak / 1024:.0f} MiB")
+            seconds, (peak, busy) = time.perf_counter() - begin, done.stdout.split()[-2:]
+            cost = f"{seconds:.1f} s ({busy} s of a core), {int(peak) / 1024:.0f} MiB"
+            print(f"{words[0]:8}{count} runs in {cost}")
         print(f"page    {page.stat().st_size / 1e6:.2f} MB")
 
 

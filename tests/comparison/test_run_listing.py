@@ -1,13 +1,16 @@
 """The state of runs, as their folders tell it."""
 
+import fcntl
+import json
 import os
-import subprocess
-import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from synthetic_runs import STEPS, Invented, spec_of, write_run
 
+from tokenworlds.core.files import CHECKSUM, checksum, read_signed_json
 from tokenworlds.evaluation.comparison.listing import find_runs, list_run
 from tokenworlds.runs.folder import RunFolder
 
@@ -39,26 +42,24 @@ def test_a_locked_run_is_running(tmp_path: Path) -> None:
     assert list_run(path).state == "stopped"
 
 
-def test_a_run_can_be_locked_while_others_look_at_it(tmp_path: Path) -> None:
+def test_a_run_can_be_locked_although_somebody_is_looking_at_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write_run(tmp_path / "run", Invented(reached=500))
-    code = (
-        "import sys; from pathlib import Path\n"
-        "from tokenworlds.evaluation.comparison.listing import list_run\n"
-        "print('looking', flush=True)\n"
-        "while True: list_run(Path(sys.argv[1]))\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True
-    ) as looking:
-        assert looking.stdout is not None
-        assert looking.stdout.readline() == "looking\n"
-        try:
-            for _ in range(200):
-                folder = RunFolder.open(path)
-                folder.lock()
-                folder.unlock()
-        finally:
-            looking.kill()
+    looking = os.open(path / "run.json", os.O_RDONLY)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    monkeypatch.setattr(time, "sleep", lambda seconds: os.close(looking) if seconds else None)
+    folder = RunFolder.open(path)
+    folder.lock()
+    folder.unlock()
+
+
+def test_looking_at_a_run_leaves_no_lock(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", Invented(reached=500))
+    list_run(path)
+    descriptor = os.open(path / "run.json", os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(descriptor)
 
 
 def test_a_run_before_its_first_checkpoint_is_stopped_at_step_zero(tmp_path: Path) -> None:
@@ -88,6 +89,40 @@ def test_damage_is_named(tmp_path: Path, name: str, content: bytes, reason: str)
     assert listed.state == "damaged"
     assert f"{path / name} is damaged" in listed.problem
     assert reason in listed.problem
+
+
+@pytest.mark.parametrize("change", [{"returns": []}, {"returns": [1e999]}, {"agent_steps": "1"}])
+def test_values_that_no_evaluation_has_are_damage(tmp_path: Path, change: dict[str, Any]) -> None:
+    path = write_run(tmp_path / "run", Invented())
+    document = {**read_signed_json(path, "evaluation.json"), **change}
+    text = json.dumps({**document, CHECKSUM: checksum(document)}).replace("Infinity", "1e999")
+    (path / "evaluation.json").write_text(text)
+    assert "evaluation.json is damaged" in list_run(path).problem
+
+
+def test_steps_that_no_run_has_are_no_events(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", Invented(reached=500, evaluations=1))
+    with (path / "metrics.jsonl").open("a") as file:
+        file.write('{"agent_steps": 1e300, "evaluation/return": 5.0}\n')
+    listed = list_run(path)
+    assert (listed.state, listed.step) == ("stopped", 500)
+    assert listed.score is not None
+    assert listed.score.value != 5.0
+
+
+def test_a_folder_that_cannot_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_run(tmp_path / "runs" / "closed", Invented())
+    scandir = os.scandir
+
+    def refuse(folder: Path) -> Any:
+        if Path(folder) == path:
+            raise PermissionError(13, "Permission denied", str(folder))
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert find_runs(tmp_path / "runs") == [path]
 
 
 def test_a_run_without_checkpoints_is_damaged(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The numbers of a comparison, against numbers that are known."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from tokenworlds.evaluation.comparison.summary import Summary, summarise
 from tokenworlds.evaluation.curves import Points
 from tokenworlds.evaluation.exchange import write_scores
 from tokenworlds.evaluation.page import STYLE
+from tokenworlds.evaluation.results import CrafterScore
 
 
 def summary_of(*runs: Run) -> Summary:
@@ -126,6 +128,38 @@ def test_runs_that_fall_short_of_the_benchmark_are_said() -> None:
     remarks = " ".join(summary_of(a_run(episodes=4)).remarks)
     assert "Runs have 1,000 agent steps; atari100k has 100,000." in remarks
     assert "Final evaluations have 4 episodes or more; atari100k has 100." in remarks
+
+
+def test_other_code_and_other_precision_are_said() -> None:
+    runs = [a_run(), a_run(seed=1)]
+    changes: list[dict[str, Any]] = [
+        {"machine": {"commit": "0123456789abcdef-dirty"}, "precision": "float32"},
+        {"machine": {"packages": {"tokenworlds": "0.1.0"}}, "precision": "bfloat16"},
+    ]
+    abouts = [
+        replace(run.description, **change)
+        for run, change in zip(runs, changes, strict=True)
+        if run.description
+    ]
+    changed = [replace(run, description=about) for run, about in zip(runs, abouts, strict=True)]
+    remarks = summary_of(*changed).remarks
+    assert (
+        "The runs of mine have different versions of the code: 0.1.0, 0123456789-dirty." in remarks
+    )
+    assert "The runs of mine have different precisions: bfloat16, float32." in remarks
+    assert not any("different" in text for text in summary_of(*runs).remarks)
+
+
+def test_crafter_scores_of_both_conventions_are_apart() -> None:
+    crafter: dict[str, Any] = {"benchmark": "crafter", "protocol": "crafter-1m"}
+    final, training = CrafterScore(20.0, {"wake_up": 20.0}), CrafterScore(10.0, {"wake_up": 10.0})
+    run = replace(a_run(task="crafter", **crafter), crafter=final, training_crafter=training)
+    found = summary_of(run).achievements["mine"]
+    assert {name: estimate.value for name, estimate in found.items()} == {
+        "Crafter score": 20.0,
+        "Crafter score, training episodes": 10.0,
+        "wake_up": 20.0,
+    }
 
 
 def test_curves_are_averaged_where_all_seeds_have_been() -> None:

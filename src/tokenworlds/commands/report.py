@@ -18,9 +18,8 @@ class Report:
 
     Writes the page, and a Markdown and a CSV table beside it."""
 
-    runs: Annotated[tuple[str, ...], Positional, arg(metavar="RUN")] = ()
-    """Run folders, folders of runs, JSON files {game: [score per seed]}, and Crafter's
-    stats.jsonl."""
+    runs: Annotated[tuple[str, ...], Positional, NO_DEFAULT, arg(metavar="RUN ...")] = ()
+    """Run folders, folders of runs, files {game: [score per seed]}, Crafter's stats.jsonl."""
     out: Annotated[str, arg(metavar="FILE.html")] = "report.html"
     """Page to write."""
     references: Annotated[str, arg(metavar="SET")] = "exact"

@@ -3,6 +3,7 @@
 import json
 import math
 import statistics
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -17,6 +18,7 @@ FILE = "evaluation.json"
 FOLDER = "evaluations"
 """Evaluations besides the final one, a file each."""
 LONGEST = 2**24
+GREATEST = sys.float_info.max
 INFO = ("info", "random_info")
 SERIES = ("returns", "lengths", "seeds", "random_returns", "random_lengths")
 """A number for every episode, in the same order; random actions meet environments of the same
@@ -203,6 +205,8 @@ def read_result(path: Path) -> Result | None:
         series = {name: numbers(values.get(name, ())) for name in SERIES}
         info = {name: read_info(document.get(name, {})) for name in INFO}
         training = {"training": read_training(document.get("training"))}
+        if not series["returns"] or not isinstance(values["agent_steps"], int):
+            raise ValueError("it holds no returns, or no step at which they were played")
         return Result(**{**values, **series, **info, **training})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedFile(path, f"{type(error).__name__}: {error}"[:100]) from None
@@ -221,8 +225,9 @@ def read_training(document: Mapping[str, Any] | None) -> TrainingEpisodes | None
 def numbers(values: Sequence[Any]) -> tuple[Any, ...]:
     """The values, if all are finite numbers."""
     for value in values:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValueError(f"{json.dumps(value)[:20]} is no number")
+        whole_or_float = isinstance(value, int | float) and not isinstance(value, bool)
+        if not whole_or_float or not -GREATEST <= value <= GREATEST:
+            raise ValueError(f"{json.dumps(value)[:20]} is no finite number")
     return tuple(values)
 
 

@@ -12,6 +12,7 @@ from tokenworlds.core.files import DamagedFile
 FILE = "metrics.jsonl"
 LONGEST = 2**30
 TAIL = 2**16
+MOST_STEPS = 2**53
 
 
 def read_metrics(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
@@ -78,9 +79,10 @@ def parse_lines(content: bytes) -> tuple[list[dict[str, Any]], int]:
 
 def is_event(event: Any) -> bool:
     """Whether a line holds numbers by name, the agent's steps among them."""
-    return (
-        isinstance(event, dict) and "agent_steps" in event and all(map(is_number, event.values()))
-    )
+    if not isinstance(event, dict) or not all(map(is_number, event.values())):
+        return False
+    steps = event.get("agent_steps")
+    return isinstance(steps, int) and 0 <= steps < MOST_STEPS
 
 
 def is_number(value: Any) -> bool:

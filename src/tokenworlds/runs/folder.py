@@ -33,7 +33,7 @@ BEGUN = {STARTING, "checkpoints", ".deleting-checkpoints", "replay", "metrics.js
 """What runs that were killed before their first checkpoint leave behind, one after another."""
 LONGEST_RUN = 2**22
 LAST = "last"
-ATTEMPTS, PAUSE = 5, 0.01
+ATTEMPTS, PAUSE = 10, 0.02
 Verify = Callable[[Checkpoint], None]
 
 

@@ -71,18 +71,7 @@ def run_cells(run: Run) -> list[Html]:
         NOTHING if run.score is None else number(run.score),
         NOTHING if run.timing is None else format_number(run.timing.hours, 3),
         NOTHING if speed is None else format_number(speed, 3),
-        version(run),
+        (about.version if about else "") or NOTHING,
         (about.command if about else "") or "not started by a command",
     )
     return [Html(escape(text)) for text in texts]
-
-
-def version(run: Run) -> str:
-    """The commit of the code, or its version where there was no commit."""
-    machine = run.description.machine if run.description else {}
-    commit, packages = machine.get("commit"), machine.get("packages")
-    if isinstance(commit, str):
-        name, _, changed = commit.partition("-")
-        return name[:10] + (f"-{changed}" if changed else "")
-    found = packages.get("tokenworlds") if isinstance(packages, dict) else None
-    return found if isinstance(found, str) else NOTHING

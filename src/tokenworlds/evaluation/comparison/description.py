@@ -39,6 +39,16 @@ class Description:
         return f"{self.recipe} ({self.size})"
 
     @property
+    def version(self) -> str:
+        """The commit of the code, or its version where there was no commit; empty if unknown."""
+        commit, packages = self.machine.get("commit"), self.machine.get("packages")
+        if isinstance(commit, str):
+            name, _, changed = commit.partition("-")
+            return name[:10] + (f"-{changed}" if changed else "")
+        found = packages.get("tokenworlds") if isinstance(packages, dict) else None
+        return found if isinstance(found, str) else ""
+
+    @property
     def family(self) -> str:
         return self.env.partition(":")[0]
 

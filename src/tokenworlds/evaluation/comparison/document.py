@@ -28,7 +28,13 @@ from tokenworlds.evaluation.comparison.elements import (
     titled,
 )
 from tokenworlds.evaluation.comparison.literature import Column
-from tokenworlds.evaluation.comparison.numbers import CRAFTER, curve_kind, curve_points, mean_curve
+from tokenworlds.evaluation.comparison.numbers import (
+    CRAFTER,
+    CRAFTER_TRAINING,
+    curve_kind,
+    curve_points,
+    mean_curve,
+)
 from tokenworlds.evaluation.comparison.summary import Summary
 from tokenworlds.evaluation.page import Html, page, section
 
@@ -250,10 +256,10 @@ def achievement_sections(summary: Summary, draw: Draw) -> Iterator[Html]:
     if not found:
         return
     agents, first = list(found), next(iter(found.values()))
-    rates = [name for name in first if name != CRAFTER]
+    rates = [name for name in first if name not in (CRAFTER, CRAFTER_TRAINING)]
     figure = charts.score_bars("success rate, %", numbered(summary, found), rates, (0.0, 100.0))
     rows = {name: [estimate_cell(found[agent].get(name)) for agent in agents] for name in first}
-    score = {CRAFTER: rows.pop(CRAFTER)}
+    score = {name: rows.pop(name) for name in (CRAFTER, CRAFTER_TRAINING) if name in rows}
     fold = f"<details><summary>Success rates as a table</summary>{grid_table('', agents, rows)}"
     scores = [
         f"Published Crafter score of {score.agent}: {number(score.value)} % ({score.source}: "

@@ -53,8 +53,12 @@ def find_runs(folder: Path) -> list[Path]:
 
 
 def walk(folder: Path, depth: int) -> Iterator[Path]:
-    with os.scandir(folder) as entries:
-        found = list(entries)
+    try:
+        with os.scandir(folder) as entries:
+            found = list(entries)
+    except PermissionError:
+        yield folder  # Its listing says that it cannot be read.
+        return
     if any(entry.name in (RUN, STARTING) for entry in found):
         yield folder
     elif depth:
@@ -66,9 +70,9 @@ def walk(folder: Path, depth: int) -> Iterator[Path]:
 def list_run(path: Path) -> Listed:
     """The state of a run, from run.json, evaluation.json and the end of metrics.jsonl."""
     listed = Listed(path=path, state="damaged", changed=last_change(path))
-    begun = (path / RUN).exists()
-    name = RUN if begun else STARTING
     try:
+        begun = (path / RUN).exists()
+        name = RUN if begun else STARTING
         about = read_description(path, name)
         listed = replace(listed, description=about)
         state: State = "running" if is_locked(path, name) else "stopped"

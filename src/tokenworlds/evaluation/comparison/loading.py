@@ -47,7 +47,8 @@ class Run:
     episodes: int = 0
     random: float | None = None
     crafter: CrafterScore | None = None
-    random_crafter: CrafterScore | None = None
+    training_crafter: CrafterScore | None = None
+    """By Crafter's own convention, over the episodes of training."""
     evaluation: Points = NO_POINTS
     training: Points = NO_POINTS
     description: Description | None = None
@@ -93,23 +94,25 @@ def add_runs(loaded: Loaded, paths: Iterable[Path], seen: set[str], strict: bool
         if place in seen:
             continue
         seen.add(place)
-        listed = list_run(path)
-        if listed.state != "damaged":
-            run, notes = read_run(listed)
+        try:
+            run, notes = read_run(list_run(path))
+        except UserError as error:
+            if strict:
+                raise
+            loaded.notes.append(f"{path} is left out: {error}")
+        else:
             loaded.runs.append(run)
             loaded.notes.extend(notes)
-        elif strict:
-            raise UserError(listed.problem)
-        else:
-            loaded.notes.append(f"{path} is left out: {listed.problem}")
 
 
 def read_run(listed: Listed) -> tuple[Run, list[str]]:
-    """A run that is not damaged, and notes about its metrics."""
+    """A run and notes about its metrics; `UserError` if it is damaged."""
     about, path = listed.description, listed.path
-    assert about is not None
+    if listed.state == "damaged" or about is None:
+        raise UserError(listed.problem)
     events, notes = read_events_with(path, (EVALUATION, TRAINING))
     result = results.read_result(path / results.FILE) if listed.state == "finished" else None
+    training = result.training if result else None
     evaluation = select(events, EVALUATION)
     score = evaluation.values[-1] if len(evaluation.values) else None
     step = int(evaluation.steps[-1]) if len(evaluation.steps) else listed.step
@@ -133,7 +136,7 @@ def read_run(listed: Listed) -> tuple[Run, list[str]]:
         episodes=len(result.returns) if result else 0,
         random=random,
         crafter=result.crafter if result else None,
-        random_crafter=result.random_crafter if result else None,
+        training_crafter=training.crafter if training and training.episodes else None,
         evaluation=evaluation,
         training=select(events, TRAINING),
         description=about,

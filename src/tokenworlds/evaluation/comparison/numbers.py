@@ -21,6 +21,8 @@ CONTROL_BEST = 1000.0
 """The greatest return of a task of DeepMind Control."""
 EFFICIENCY_POINTS = 30
 CRAFTER = "Crafter score"
+CRAFTER_TRAINING = "Crafter score, training episodes"
+"""The convention of the benchmark's authors: over all episodes of training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +174,15 @@ def efficiency(
 
 def achievements(comparison: Comparison, agent: str) -> dict[str, Estimate]:
     """The Crafter score and the success rates of finished runs, in percent."""
-    scores = [run.crafter for run in comparison.runs if run.agent == agent and run.crafter]
+    runs = [run for run in comparison.runs if run.agent == agent]
+    scores = [run.crafter for run in runs if run.crafter]
     if not scores:
         return {}
     rates = {CRAFTER: [found.score for found in scores]}
-    rates |= {name: [found.success[name] for found in scores] for name in scores[0].success}
+    if training := [run.training_crafter.score for run in runs if run.training_crafter]:
+        rates[CRAFTER_TRAINING] = training
+    names = [name for name in scores[0].success if all(name in found.success for found in scores)]
+    rates |= {name: [found.success[name] for found in scores] for name in names}
     return {name: estimate({name: values}, statistics.mean, 2000) for name, values in rates.items()}
 
 

@@ -56,6 +56,7 @@ class Summary:
         return [
             *mixture(comparison),
             *deviations(comparison),
+            *computed_differently(comparison),
             *unfinished(comparison),
             *coverage(self),
         ]
@@ -152,6 +153,22 @@ def deviations(comparison: Comparison) -> list[str]:
             f"Final evaluations have {fewest} episodes or more; {name} has {protocol.episodes}. "
             "Fewer episodes make scores less certain."
         )
+    return sentences
+
+
+def computed_differently(comparison: Comparison) -> list[str]:
+    """Agents whose runs differ in code, precision or compilation."""
+    sentences = []
+    for agent in comparison.agents:
+        runs = [run.description for run in comparison.runs if run.agent == agent]
+        about = [found for found in runs if found is not None]
+        for what, values in (
+            ("versions of the code", {found.version for found in about}),
+            ("precisions", {found.precision for found in about}),
+        ):
+            if len(values) > 1:
+                listed = ", ".join(sorted(value or "unknown" for value in values))
+                sentences.append(f"The runs of {agent} have different {what}: {listed}.")
     return sentences
 
 
