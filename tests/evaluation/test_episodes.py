@@ -52,7 +52,7 @@ def test_the_seed_determines_the_episodes() -> None:
 
 def test_groups_are_equal_and_hold_every_episode_once() -> None:
     groups = list(groups_of(0, 20))
-    assert [(group.first, group.last) for group in groups] == [(0, 6), (7, 13), (14, 19)]
+    assert [(group.first, group.last) for group in groups] == [(0, 9), (10, 19)]
     assert [(group.first, group.last) for group in groups_of(0, 3)] == [(0, 1), (2, 2)]
     assert [(group.first, group.last) for group in groups_of(0, 1)] == [(0, 0)]
     assert all(group.last - group.first < GROUP for group in groups_of(0, 101))

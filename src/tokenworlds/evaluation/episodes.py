@@ -25,7 +25,7 @@ from tokenworlds.envs.vector import CheckedEnv
 from tokenworlds.evaluation.processes import Check, Team
 from tokenworlds.runs.own_code import own_files
 
-GROUP = 8
+GROUP = 16
 """The most episodes of a group. A larger batch acts faster, more groups keep more cores busy."""
 Policy = Agent | None
 """An agent, or uniformly random actions."""
