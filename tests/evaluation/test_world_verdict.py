@@ -85,6 +85,8 @@ def test_a_world_that_stands_still_gets_only_the_tokens_that_do() -> None:
     tokens = measured(Oracle(dynamics=True)).figures["closed_loop"]["tokens"]
     assert tokens["accuracy"] > 0.9
     assert tokens["changed_accuracy"] == 0
+    assert "actions make no difference" in findings(Oracle(dynamics=True))["dynamics"].sentence
+    assert "actions make no difference" not in findings(Oracle())["dynamics"].sentence
 
 
 def test_a_world_that_tells_no_probabilities_is_measured_by_its_dreams() -> None:

@@ -66,7 +66,7 @@ def measure_run(
     from tokenworlds.evaluation.episodes import evaluation_seed
     from tokenworlds.evaluation.world.held_out import play_held_out
     from tokenworlds.evaluation.world.measurement import measure
-    from tokenworlds.evaluation.world.verdict import judge
+    from tokenworlds.evaluation.world.verdict import conclude, judge
 
     agent, progress = trained.agent, trained.progress
     if agent.behaviour.horizon == 0:
@@ -84,13 +84,15 @@ def measure_run(
     generator = torch_generator(seed, "world", device=str(agent.device))
     measured = measure(agent, held, generator)
     figures = with_video_distance(measured, network)
+    findings = judge(figures)
     document = {
         **header(spec, trained),
         "protocol": options.protocol or spec.env.protocol,
         "seed": seed,
         "temperature": temperature,
         **figures,
-        "verdict": [asdict(finding) for finding in judge(figures)],
+        "verdict": [asdict(finding) for finding in findings],
+        "conclusion": conclude(findings),
     }
     return document, measured
 
@@ -130,6 +132,4 @@ def verdict_text(document: Mapping[str, Any]) -> str:
     """A line for each part, and the first part that is at fault."""
     marks = {"good": "good   ", "fault": "fault  ", "unknown": "?      "}
     lines = [f"{marks[each['status']]} {each['sentence']}" for each in document["verdict"]]
-    faults = [each["part"] for each in document["verdict"] if each["status"] == "fault"]
-    first = f"look first at the {faults[0]}" if faults else "no part is clearly at fault"
-    return "\n".join([*lines, f"so      {first}"])
+    return "\n".join([*lines, f"so      {document['conclusion']}"])

@@ -72,6 +72,7 @@ def write_page(path: Path, document: Document, measured: Measured) -> Path:
         title,
         lead,
         verdict_list(document["verdict"]),
+        Html(f"<p><b>{escape(document['conclusion'].capitalize())}.</b></p>"),
         tiles(tiles_of(document)),
         plot("Frames", "frames", partial(frames_png, document)),
         plot("Imagined frames", "examples", example),

@@ -56,9 +56,6 @@ class FrameErrors:
             else float(1 - self.changed.sum() / reference),
         }
 
-    def take(self, index: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]") -> "FrameErrors":
-        return FrameErrors(*(getattr(self, field.name)[index] for field in fields(self)))
-
 
 def ratio(part: float | int, whole: float | int) -> float | None:
     return float(part / whole) if whole else None

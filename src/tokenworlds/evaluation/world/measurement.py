@@ -46,8 +46,8 @@ CHUNK = 32
 class Measured:
     """The figures, and the frames behind them for pictures and video distances.
 
-    `real` and `imagined` are the frames after each start, `real` with NaN-free padding behind an
-    episode's end, where `known` is False.
+    `real` and `imagined` are the frames after each start. Where `known` is False, the episode had
+    ended, and they mean nothing.
     """
 
     figures: Figures

@@ -18,6 +18,8 @@ KEPT = 0.5
 """The least share of that which predictions of the next frame must keep."""
 SOFT = 0.5
 """A posterior with more than this share of the largest entropy does not decide on tokens."""
+IGNORED = 0.01
+"""If random actions cost tokens less than this share of likelihood more, they are ignored."""
 SKILL = 0.25
 """The least skill of a head: 0 is that of the base rate, 1 is perfect."""
 DENSE = 0.5
@@ -57,6 +59,11 @@ def judge(figures: Figures) -> list[Finding]:
 
 def first_fault(findings: list[Finding]) -> Finding | None:
     return next((each for each in findings if each.status == "fault"), None)
+
+
+def conclude(findings: list[Finding]) -> str:
+    fault = first_fault(findings)
+    return "no part is clearly at fault" if fault is None else f"look first at the {fault.part}"
 
 
 def judge_tokenizer(figures: Figures) -> Finding:
@@ -120,6 +127,8 @@ def token_text(figures: Figures) -> str:
     )
     if "random_action_nll" in tokens:
         parts.append(f", after a random action {number(tokens['random_action_nll'])}")
+        if tokens["random_action_nll"] < (1 + IGNORED) * tokens["nll"]:
+            parts.append(": actions make no difference")
     parts.append(")")
     if "posterior_entropy" in tokens:
         largest = math.log(codes["vocabulary"])
