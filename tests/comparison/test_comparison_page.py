@@ -151,6 +151,15 @@ def test_crafter_shows_its_score_and_achievements(tmp_path: Path) -> None:
     assert "| wake_up | 25.0 [25.0, 25.0] |" in page.with_suffix(".md").read_text()
 
 
+def test_many_agents_are_compared_in_a_table(tmp_path: Path) -> None:
+    runs = [a_run(f"agent {n}", seed=seed, score=float(n)) for n in range(6) for seed in range(2)]
+    page = write_page(tmp_path, *runs).read_text()
+    last = page[page.index("P(X > Y)".replace(">", "&gt;")) :].partition("</table>")[0]
+    assert last.count("<th>Y: ") == 5
+    # Each agent is worse than all after it.
+    assert last.count("<td>0.00<small>0.00 to 0.00</small></td>") == 15
+
+
 def test_labels_of_charts_keep_their_digits() -> None:
     found = {0: Estimate(0.4321, None, 1), 1: Estimate(0.4378, None, 1)}
     svg = inline_svg(estimate_bars("mean", found), "mean", 0)

@@ -41,6 +41,9 @@ from tokenworlds.evaluation.page import Html, page, section
 T = TypeVar("T")
 Draw = Callable[[Figure, str], Html]
 TASKS_PER_CHART = 13
+MOST_PAIRS = 10
+FEW_TASKS = 3
+IMPROVEMENT = "Probability of improvement, P(X > Y)"
 TITLE = "Comparison of runs"
 CURVES = {
     "evaluation": "Mean return of the evaluations during training, with its 95 % interval.",
@@ -123,6 +126,7 @@ def aggregate_sections(summary: Summary, draw: Draw) -> Iterator[Html]:
         panels(charted, "small"),
         aggregate_table(summary, agents),
         panels(list(comparison_charts(summary, draw)), "large"),
+        improvement_table(summary),
     )
 
 
@@ -157,9 +161,22 @@ def comparison_charts(summary: Summary, draw: Draw) -> Iterator[Html]:
     if summary.profiles:
         chart = charts.profile_chart(summary.scale, numbered(summary, summary.profiles))
         yield titled("Performance profiles", draw(chart, "fraction of runs above each score"))
-    if summary.improvements:
+    if 0 < len(summary.improvements) <= MOST_PAIRS:
         chart = charts.improvement_chart(summary.improvements)
-        yield titled("Probability of improvement, P(X > Y)", draw(chart, "P(X > Y) of each pair"))
+        yield titled(IMPROVEMENT, draw(chart, "P(X > Y) of each pair"))
+
+
+def improvement_table(summary: Summary) -> Html:
+    """Many pairs, X in rows and Y in columns; a chart of them would be endless."""
+    found = summary.improvements
+    if len(found) <= MOST_PAIRS:
+        return Html("")
+    agents = list(dict.fromkeys(agent for pair in found for agent in pair))
+    rows = {
+        x: [estimate_cell(found[x, y]) if (x, y) in found else Html("") for y in agents[1:]]
+        for x in agents[:-1]
+    }
+    return titled(IMPROVEMENT, grid_table("X", [f"Y: {agent}" for agent in agents[1:]], rows))
 
 
 def curve_sections(summary: Summary, draw: Draw) -> Iterator[Html]:
@@ -167,7 +184,8 @@ def curve_sections(summary: Summary, draw: Draw) -> Iterator[Html]:
     if drawn:
         comparison = summary.comparison
         caption = paragraph(CURVES[curve_kind(comparison)])
-        yield section("Learning curves", caption, legend(comparison.agents), panels(drawn))
+        size = "" if len(drawn) > FEW_TASKS else "large"
+        yield section("Learning curves", caption, legend(comparison.agents), panels(drawn, size))
 
 
 def curve_panels(summary: Summary, draw: Draw) -> Iterator[Html]:

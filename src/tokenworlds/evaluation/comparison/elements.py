@@ -47,7 +47,7 @@ section section h2 { font-size: 1.05rem; margin-top: 2.25rem; }
 .wide td:last-child { text-align: left; font: 0.82rem ui-monospace, monospace; }
 .sources { font-size: 0.88rem; color: var(--muted); padding-left: 1.2rem; max-width: 60rem; }
 @media (max-width: 40rem) {
-  .grid tbody th { max-width: 8.5rem; min-width: 6rem; overflow-wrap: break-word; }
+  .grid tbody th { max-width: 9.5rem; min-width: 6rem; overflow-wrap: break-word; }
   .grid td, .grid thead th { padding-left: 1rem; }
 }
 """
