@@ -8,13 +8,14 @@ python := .venv/bin/python
 tests := OMP_NUM_THREADS=1 $(python) -m pytest -n $(or $(WORKERS),2) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow faults check format clean distclean
+.PHONY: help setup demo test test-slow faults results check format clean distclean
 
 help:
 	@echo "make setup      create .venv and install the pinned dependencies and the package"
 	@echo "make demo       train the default agent on the default game, a few minutes"
 	@echo "make test       the everyday tests;  make test-slow  all of them"
 	@echo "make faults     kills, power losses, damages and nonsense;  MINUTES=20"
+	@echo "make results    make the tables of README.md and docs/results.md from results/"
 	@echo "make check      formatting, lint, types, import layers, sizes"
 	@echo "make format     put formatting and the order of imports right"
 	@echo "make clean      remove caches;  make distclean  .venv too (runs/ always stays)"
@@ -33,6 +34,9 @@ test-slow: setup
 
 faults: setup
 	@$(in) OMP_NUM_THREADS=1 $(python) scripts/faults --minutes $(or $(MINUTES),20)
+
+results: setup
+	@$(in) $(python) scripts/results
 
 check: setup
 	@$(in) bash scripts/check

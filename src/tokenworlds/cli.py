@@ -22,6 +22,7 @@ from tokenworlds.commands.errors import Failure, explaining_disk_errors
 from tokenworlds.commands.evaluate import Evaluate
 from tokenworlds.commands.figure import Figure
 from tokenworlds.commands.literature import Literature
+from tokenworlds.commands.receipt import Receipt
 from tokenworlds.commands.report import Report
 from tokenworlds.commands.resume import Resume
 from tokenworlds.commands.runs import Runs
@@ -37,6 +38,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "dream": Dream,
     "runs": Runs,
     "report": Report,
+    "receipt": Receipt,
     "figure": Figure,
     "show": Show,
     "bench": Bench,

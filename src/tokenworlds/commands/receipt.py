@@ -1,0 +1,36 @@
+"""`tokenworlds receipt`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from tokenworlds.commands.options import Switch
+from tokenworlds.core.errors import UserError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Receipt:
+    """Write receipts of runs: one small text file for each agent and game.
+
+    A receipt has the scores of every seed, the command, commit, versions, hardware and hours."""
+
+    runs: Annotated[tuple[str, ...], Positional, arg(metavar="RUN")] = ()
+    """Run folders and folders of runs."""
+    out: Annotated[str, arg(metavar="DIR")] = "results"
+    """Folder of receipts."""
+    unfinished: Switch = False
+    """Accept runs that are not finished; the receipt says how far they got."""
+
+    def execute(self) -> int:
+        if not self.runs:
+            raise UserError("name the runs to make receipts of: run folders or folders of runs")
+        from tokenworlds.evaluation.receipts.making import make_receipts, write_receipt
+
+        receipts = make_receipts(self.runs, self.unfinished)
+        for receipt in receipts:
+            path = write_receipt(Path(self.out), receipt)
+            count = "1 seed" if len(receipt.seeds) == 1 else f"{len(receipt.seeds)} seeds"
+            print(f"{path}  {receipt.score} ({count})")
+        return 0

@@ -1,0 +1,256 @@
+"""Make receipts from run folders. Runs that do not belong together are refused."""
+
+import itertools
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tokenworlds.core import files
+from tokenworlds.core.errors import UserError
+from tokenworlds.core.files import sha256
+from tokenworlds.evaluation import results
+from tokenworlds.evaluation.comparison.description import LONGEST_RUN, RUN, Description
+from tokenworlds.evaluation.comparison.grouping import UNLIKE, differing_settings, leaves
+from tokenworlds.evaluation.comparison.listing import find_runs, list_run
+from tokenworlds.evaluation.comparison.loading import Run, is_run, read_run
+from tokenworlds.evaluation.comparison.numbers import curve_points
+from tokenworlds.evaluation.receipts.receipt import (
+    TUNED_ON,
+    Curve,
+    Receipt,
+    SeedResult,
+    read_receipt,
+    to_text,
+)
+from tokenworlds.evaluation.results import Result, Score
+from tokenworlds.published.references import reference_sets
+from tokenworlds.runs.events import read_events_with
+
+EPISODES = "evaluation/episodes"
+REFERENCES = "exact"
+"""The set of random and human scores of Atari games."""
+POINTS = 40
+"""At most this many points in a curve."""
+ALIKE = {"size": "sizes", "protocol": "protocols", "steps": "agent steps"}
+MACHINE = ("python", "packages", "commit", "system", "processor", "cores", "accelerator")
+COMPUTING = ("threads", "device", "precision", "compiled")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A run that may enter a receipt; `result` is None if it is not finished."""
+
+    path: Path
+    run: Run
+    about: Description
+    document: Mapping[str, Any]
+    result: Result | None
+    reached: int
+
+
+def make_receipts(sources: Sequence[str], unfinished: bool = False) -> list[Receipt]:
+    """A receipt for every agent and game, in the order in which they are found."""
+    groups: dict[tuple[str, str], list[Source]] = {}
+    for path in run_folders(sources):
+        source = read_source(path, unfinished)
+        groups.setdefault((source.about.recipe, source.about.env), []).append(source)
+    return [make_receipt(group) for group in groups.values()]
+
+
+def run_folders(sources: Sequence[str]) -> list[Path]:
+    found: dict[str, Path] = {}
+    for source in sources:
+        path = Path(source)
+        if not path.is_dir():
+            raise UserError(f"{source!r} is no run and no folder of runs")
+        runs = [path] if is_run(path) else find_runs(path)
+        if not runs:
+            raise UserError(f"{source!r} holds no runs")
+        found |= {os.path.realpath(run): run for run in runs}
+    return list(found.values())
+
+
+def read_source(path: Path, unfinished: bool) -> Source:
+    listed = list_run(path)
+    about = listed.description
+    if listed.state == "damaged" or about is None:
+        raise UserError(listed.problem)
+    if listed.state != "finished" and not unfinished:
+        raise UserError(
+            f"{path} is not finished ({listed.step:,} of {about.steps:,} agent steps): leave it "
+            "out, or pass --unfinished, and the receipt says how far it got"
+        )
+    run, notes = read_run(listed)
+    if notes:
+        raise UserError(f"{path} is damaged: {notes[0]}")
+    if run.score is None:
+        raise UserError(f"{path} has no score yet: it was not evaluated")
+    result = results.read_result(path / results.FILE) if run.finished else None
+    check_unchanged(path, about, result)
+    document = files.read_json(path, RUN, LONGEST_RUN)
+    return Source(path, run, about, document, result, listed.step)
+
+
+def check_unchanged(path: Path, about: Description, result: Result | None) -> None:
+    """Refuse run.json or evaluation.json that do not belong to the newest checkpoint."""
+    from tokenworlds.runs.folder import RunFolder
+
+    folder = RunFolder.open(path)
+    folder.newest()
+    if result is None:
+        return
+    played = (result.recipe, result.size, result.env, result.protocol, result.seed)
+    if played != (about.recipe, about.size, about.env, about.protocol, about.seed):
+        raise UserError(f"{path / results.FILE} is the evaluation of another run")
+    if result.checkpoint and result.checkpoint != folder.saved:
+        raise UserError(
+            f"{path / results.FILE} is not the evaluation of the newest checkpoint: evaluate the "
+            f"run again with 'tokenworlds evaluate {path}'"
+        )
+
+
+def make_receipt(group: Sequence[Source]) -> Receipt:
+    group = sorted(group, key=lambda source: source.about.seed)
+    check_alike(group)
+    about = group[0].about
+    machines: list[dict[str, Any]] = []
+    seeds = []
+    for source in group:
+        machine = machine_of(source)
+        if machine not in machines:
+            machines.append(machine)
+        seeds.append(seed_result(source, machines.index(machine)))
+    return Receipt(
+        recipe=about.recipe,
+        size=about.size,
+        env=about.env,
+        protocol=about.protocol,
+        steps=about.steps,
+        temperature=about.temperature,
+        settings=settings_hash(about),
+        changes=changes_of(about.command),
+        parameters=about.parameters,
+        tuned_on=about.env in TUNED_ON,
+        references=references_of(about),
+        machines=tuple(machines),
+        seeds=tuple(seeds),
+    )
+
+
+def check_alike(group: Sequence[Source]) -> None:
+    first = group[0]
+    for other in group[1:]:
+        both = f"{first.path} and {other.path}"
+        for name, words in ALIKE.items():
+            one, two = getattr(first.about, name), getattr(other.about, name)
+            if one != two:
+                raise UserError(
+                    f"{both} cannot share a receipt: their {words} differ ({one} and {two}): make "
+                    "a receipt of each"
+                )
+        if paths := differing_settings([first.run, other.run]):
+            raise UserError(
+                f"{both} cannot share a receipt: their settings differ ({', '.join(paths[:3])}): "
+                "make a receipt of each"
+            )
+    for one, two in itertools.pairwise(group):
+        if one.about.seed == two.about.seed:
+            raise UserError(f"{one.path} and {two.path} have the same seed, {one.about.seed}")
+
+
+def seed_result(source: Source, machine: int) -> SeedResult:
+    run, result = source.run, source.result
+    score = result.score if result else last_evaluation(source)
+    return SeedResult(
+        seed=source.about.seed,
+        finished=run.finished,
+        steps=source.reached,
+        step=run.step,
+        checkpoint="last" if result else "last evaluation during training",
+        checkpoint_sha256=(result.checkpoint or None) if result else None,
+        score=score,
+        returns=result.returns if result else (),
+        random=result.random_score if result else None,
+        crafter=result.crafter if result else None,
+        random_crafter=result.random_crafter if result else None,
+        hours=run.timing.hours if run.timing and run.timing.steps > 0 else None,
+        command=source.about.command,
+        machine=machine,
+        curve=thinned(run),
+    )
+
+
+def last_evaluation(source: Source) -> Score:
+    """The mean is logged without its error."""
+    events, _ = read_events_with(source.path, (EPISODES,))
+    episodes = int(events[-1][EPISODES]) if events else 0
+    return Score(float(source.run.score or 0.0), None, episodes)
+
+
+def thinned(run: Run) -> Curve:
+    """The evaluations of a run, or the smoothed episodes of its training, at few steps."""
+    kind = (
+        "evaluation" if len(run.evaluation.steps) > 1 or not len(run.training.steps) else "training"
+    )
+    points = curve_points(run, kind)
+    # The final evaluation replaces one during training at the same step.
+    by_step = dict(zip(points.steps.tolist(), points.values.tolist(), strict=True))
+    steps = sorted(by_step)
+    kept = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), POINTS)).round().astype(int))
+    chosen = [steps[index] for index in kept]
+    return Curve(of=kind, steps=tuple(chosen), returns=tuple(by_step[step] for step in chosen))
+
+
+def machine_of(source: Source) -> dict[str, Any]:
+    """Versions, commit, hardware and how the run computed; None where run.json does not say."""
+    run = source.document["run"]
+    found = {name: source.about.machine.get(name) for name in MACHINE}
+    return {**found, **{name: run.get(name) for name in COMPUTING}}
+
+
+def settings_hash(about: Description) -> str:
+    """Of all settings that make a difference to a score."""
+    named = [f"{path}={value}" for path, value in leaves(about.settings)]
+    text = "\n".join(sorted(line for line in named if not line.startswith(UNLIKE)))
+    return sha256(text.encode())[:16]
+
+
+def changes_of(command: str) -> tuple[str, ...]:
+    """The settings after --set that make a difference to a score."""
+    words, inside, found = shlex.split(command), False, []
+    for word in words:
+        if word.startswith("--"):
+            inside = word == "--set"
+        elif inside and not word.startswith(UNLIKE):
+            found.append(word)
+    return tuple(sorted(found))
+
+
+def references_of(about: Description) -> dict[str, Any]:
+    if about.family == "atari" and (found := reference_sets()[REFERENCES].get(about.task)):
+        return {"set": REFERENCES, "random": found.random, "human": found.human}
+    if about.family == "toy":
+        from tokenworlds.envs.catalogue import best_return
+
+        best = best_return(about.env)
+        return {} if best is None else {"best": best}
+    return {}
+
+
+def write_receipt(folder: Path, receipt: Receipt) -> Path:
+    """Write or replace a receipt, unless the one that is there has seeds that this one lacks."""
+    path = folder / receipt.place
+    if path.exists():
+        lost = {s.seed for s in read_receipt(path).seeds} - {s.seed for s in receipt.seeds}
+        if lost:
+            raise UserError(
+                f"{path} has seed {min(lost)}, which these runs lack: name all runs of the agent, "
+                "or choose another folder with --out"
+            )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return files.replace_file(path, to_text(receipt).encode())
