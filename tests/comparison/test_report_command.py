@@ -63,6 +63,8 @@ def test_output_must_be_a_page_in_a_folder(refused: Refused) -> None:
     write_seeds(Path("runs"), (0,))
     assert "its name must end in .html" in refused("report", "runs", "--out", "report.pdf")
     assert "there is no folder" in refused("report", "runs", "--out", "no/report.html")
+    inside = "runs/step-vq-m-catch-s0/report.html"
+    assert "is inside a run folder" in refused("report", "runs", "--out", inside)
     assert "did you mean 'exact'" in refused("report", "runs", "--references", "exat")
     assert "did you mean 'diamond'" in refused("report", "runs", "--published", "diamnd")
     assert "must end in .json" in refused("report", "runs", "--export", "scores.csv")
@@ -107,6 +109,7 @@ def test_a_file_of_scores_states_no_protocol(refused: Refused) -> None:
     assert "not stated (other.json and 2 more)" in refused("report", "runs", "other.json")
     assert main(["report", "runs", "other.json", "--mix-protocols"]) == 0
     assert main(["report", "other.json"]) == 0
+    assert "Files of scores state no protocol" in Path("report.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,10 @@ class Report:
         from tokenworlds.published.references import reference_sets
 
         out = check_output(Path(self.out), [".html"])
+        if (out.parent / "run.json").exists():
+            raise UserError(
+                f"{out} is inside a run folder, which has its own report: choose another"
+            )
         if self.export:
             check_output(Path(self.export), [".json"])
         if not self.runs:

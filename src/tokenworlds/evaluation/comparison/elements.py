@@ -21,7 +21,7 @@ section section h2 { font-size: 1.05rem; margin-top: 2.25rem; }
 .chart { display: block; width: 100%; height: auto; overflow: visible; }
 .panels { display: grid; gap: 1.25rem 1.5rem;
   grid-template-columns: repeat(auto-fill, minmax(min(17rem, 100%), 1fr)); }
-.small { grid-template-columns: repeat(auto-fill, minmax(min(13rem, 100%), 1fr)); }
+.small { grid-template-columns: 1fr; }
 .large { grid-template-columns: repeat(auto-fill, minmax(min(21rem, 100%), 1fr)); gap: 2rem 3rem;
   align-items: start; margin-top: 2rem; }
 .large > * { max-width: 34rem; }
@@ -46,6 +46,8 @@ section section h2 { font-size: 1.05rem; margin-top: 2.25rem; }
 .grid .theirs { color: var(--muted); }
 .wide td:last-child { text-align: left; font: 0.82rem ui-monospace, monospace; }
 .sources { font-size: 0.88rem; color: var(--muted); padding-left: 1.2rem; max-width: 60rem; }
+@media (min-width: 40rem) { .small { grid-template-columns: repeat(3, 1fr); } }
+@media (min-width: 90rem) { .small { grid-template-columns: repeat(6, 1fr); } }
 @media (max-width: 40rem) {
   .grid tbody th { max-width: 9.5rem; min-width: 6rem; overflow-wrap: break-word; }
   .grid td, .grid thead th { padding-left: 1rem; }

@@ -9,6 +9,7 @@ from tokenworlds.evaluation.bootstrap import Curve
 from tokenworlds.evaluation.comparison import literature, numbers
 from tokenworlds.evaluation.comparison.grouping import Comparison
 from tokenworlds.evaluation.comparison.literature import Column
+from tokenworlds.evaluation.comparison.loading import NOT_STATED
 from tokenworlds.evaluation.comparison.numbers import Estimate, Normalisation, estimate
 from tokenworlds.evaluation.statistics import Scores, Statistic
 
@@ -127,9 +128,12 @@ def published_aggregates(
 
 
 def mixture(comparison: Comparison) -> list[str]:
-    if not comparison.mixed:
-        return []
-    return [f"These scores are not comparable: {'; '.join(comparison.mixed)}."]
+    """Whether the scores may be compared."""
+    if comparison.mixed:
+        return [f"These scores are not comparable: {'; '.join(comparison.mixed)}."]
+    if NOT_STATED in comparison.protocols:
+        return ["Files of scores state no protocol: nobody checked that these are comparable."]
+    return []
 
 
 def deviations(comparison: Comparison) -> list[str]:
