@@ -48,7 +48,7 @@ def write_run(path: Path, run: Invented) -> Path:
     folder.commit()
     write_metrics(path, run)
     if run.reached is None:
-        write_result(path / FILE, result_of(spec, run))
+        write_result(path / FILE, replace(result_of(spec, run), checkpoint=folder.saved))
     folder.unlock()
     return path
 
@@ -91,7 +91,7 @@ def result_of(spec: RunSpec, run: Invented, episodes: int = 4) -> Result:
         agent_steps=run.steps,
         updates=0,
         gradient_steps=0,
-        temperature=0.0,
+        temperature=spec.recipe.evaluation.temperature,
         returns=tuple(returns),
         random_returns=(run.start,) * episodes,
         info=run.info or {},

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from synthetic_runs import Invented, write_run, write_seeds
 from tokenworlds.cli import main
 from tokenworlds.core.files import DamagedFile
 from tokenworlds.evaluation.receipts.receipt import read_receipt, read_receipts
-from tokenworlds.evaluation.results import FILE, read_result
+from tokenworlds.evaluation.results import FILE, read_result, write_result
+from tokenworlds.runs.checkpoint import Checkpoint
+from tokenworlds.runs.folder import RunFolder
 
 Refused = Callable[..., str]
 CATCH = Path("results/toy/step-vq-m--catch--nano-1k.json")
@@ -147,13 +150,69 @@ def test_an_edited_or_foreign_evaluation_is_refused(refused: Refused) -> None:
     assert "evaluation.json" in refused(str(one))
 
 
-def test_a_receipt_with_a_typed_score_is_refused() -> None:
+def test_the_evaluation_with_the_most_episodes_counts() -> None:
+    (run,) = write_seeds(Path("runs"), (0,))
+    final = read_result(run / FILE)
+    assert final is not None
+    (run / "evaluations").mkdir()
+    longer = replace(final, returns=(0.5, 0.25) * 4, random_returns=(0.0,) * 8)
+    write_result(run / "evaluations" / "longer.json", longer)
+    sampled = replace(longer, returns=(9.0,) * 20, temperature=1.0)
+    write_result(run / "evaluations" / "sampled.json", sampled)
+    elsewhere = replace(longer, returns=(9.0,) * 20, checkpoint="0" * 64)
+    write_result(run / "evaluations" / "of-another-checkpoint.json", elsewhere)
+    assert main(["receipt", "runs"]) == 0
+    (seed,) = read_receipt(CATCH).seeds
+    assert seed.returns == longer.returns
+    assert seed.random is not None
+    assert seed.random.episodes == 8
+
+
+def test_a_selected_checkpoint_has_a_receipt_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    (run,) = write_seeds(Path("runs"), (0,))
+    assert main(["receipt", "runs", "--checkpoint", "best"]) == 2
+    assert "has no best checkpoint" in capsys.readouterr().err
+    folder = RunFolder.open(run)
+    folder.lock()
+    folder.newest()
+    folder.save_best(500, Checkpoint({}, {"step": 500}))
+    manifest = folder.chosen("best").checkpoint.manifest
+    folder.unlock()
+    assert main(["receipt", "runs", "--checkpoint", "best"]) == 2
+    assert "evaluate runs/step-vq-m-catch-s0 --checkpoint best" in capsys.readouterr().err
+    final = read_result(run / FILE)
+    assert final is not None
+    (run / "evaluations").mkdir()
+    best = replace(final, returns=(2.0, 3.0), agent_steps=500, checkpoint=manifest)
+    write_result(run / "evaluations" / "best.json", best)
+    assert main(["receipt", "runs", "--checkpoint", "best"]) == 0
+    receipt = read_receipt(Path("results/toy/step-vq-m--catch--nano-1k--best.json"))
+    assert receipt.agent == "step-vq-m, best checkpoint"
+    (seed,) = receipt.seeds
+    assert (seed.step, seed.steps, seed.score.mean) == (500, 1000, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda d: d["seeds"][0]["score"].update(mean=9.0), "score of seed 0 is not that of its"),
+        (lambda d: d["seeds"][1].update(seed=0), "a seed is there twice"),
+        (lambda d: d["seeds"][0].update(steps=10), "trained 10 of 1000 steps"),
+        (lambda d: d.update(tuned_on=False), "tuned_on is wrong for toy:catch"),
+        (lambda d: d.update(steps="1000"), "steps is"),
+        (lambda d: d.pop("machines"), "missing or unknown"),
+        (lambda d: d.update(size="<script>"), "is not plain"),
+        (lambda d: d["seeds"].clear(), "it has no seeds"),
+        (lambda d: d.update(format=0), "it is no receipt of format 1"),
+    ],
+)
+def test_a_receipt_that_was_edited_is_refused(change: Callable[[Any], Any], why: str) -> None:
     write_seeds(Path("runs"), (0, 1))
     assert main(["receipt", "runs"]) == 0
     document = json.loads(CATCH.read_text())
-    document["seeds"][0]["score"]["mean"] += 0.5
+    change(document)
     CATCH.write_text(json.dumps(document))
-    with pytest.raises(DamagedFile, match="the score of seed 0 is not that of its returns"):
+    with pytest.raises(DamagedFile, match=why):
         read_receipt(CATCH)
 
 

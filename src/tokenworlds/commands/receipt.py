@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
@@ -20,6 +20,8 @@ class Receipt:
     """Run folders and folders of runs."""
     out: Annotated[str, arg(metavar="DIR")] = "results"
     """Folder of receipts."""
+    checkpoint: Literal["last", "best"] = "last"
+    """Checkpoint whose evaluation counts; the best was selected by evaluations during training."""
     unfinished: Switch = False
     """Accept runs that are not finished; the receipt says how far they got."""
 
@@ -28,7 +30,7 @@ class Receipt:
             raise UserError("name the runs to make receipts of: run folders or folders of runs")
         from tokenworlds.evaluation.receipts.making import make_receipts, write_receipt
 
-        receipts = make_receipts(self.runs, self.unfinished)
+        receipts = make_receipts(self.runs, self.unfinished, self.checkpoint)
         for receipt in receipts:
             path = write_receipt(Path(self.out), receipt)
             count = "1 seed" if len(receipt.seeds) == 1 else f"{len(receipt.seeds)} seeds"

@@ -20,6 +20,10 @@ from tokenworlds.evaluation.comparison.listing import find_runs, list_run
 from tokenworlds.evaluation.comparison.loading import Run, is_run, read_run
 from tokenworlds.evaluation.comparison.numbers import curve_points
 from tokenworlds.evaluation.receipts.receipt import (
+    AFTER,
+    BEST,
+    DURING,
+    LAST,
     TUNED_ON,
     Curve,
     Receipt,
@@ -53,13 +57,15 @@ class Source:
     reached: int
 
 
-def make_receipts(sources: Sequence[str], unfinished: bool = False) -> list[Receipt]:
+def make_receipts(
+    sources: Sequence[str], unfinished: bool = False, checkpoint: str = LAST
+) -> list[Receipt]:
     """A receipt for every agent and game, in the order in which they are found."""
     groups: dict[tuple[str, str], list[Source]] = {}
     for path in run_folders(sources):
-        source = read_source(path, unfinished)
+        source = read_source(path, unfinished, checkpoint)
         groups.setdefault((source.about.recipe, source.about.env), []).append(source)
-    return [make_receipt(group) for group in groups.values()]
+    return [make_receipt(group, checkpoint) for group in groups.values()]
 
 
 def run_folders(sources: Sequence[str]) -> list[Path]:
@@ -75,7 +81,7 @@ def run_folders(sources: Sequence[str]) -> list[Path]:
     return list(found.values())
 
 
-def read_source(path: Path, unfinished: bool) -> Source:
+def read_source(path: Path, unfinished: bool, checkpoint: str) -> Source:
     listed = list_run(path)
     about = listed.description
     if listed.state == "damaged" or about is None:
@@ -88,33 +94,60 @@ def read_source(path: Path, unfinished: bool) -> Source:
     run, notes = read_run(listed)
     if notes:
         raise UserError(f"{path} is damaged: {notes[0]}")
-    if run.score is None:
-        raise UserError(f"{path} has no score yet: it was not evaluated")
-    result = results.read_result(path / results.FILE) if run.finished else None
-    check_unchanged(path, about, result)
-    document = files.read_json(path, RUN, LONGEST_RUN)
-    return Source(path, run, about, document, result, listed.step)
-
-
-def check_unchanged(path: Path, about: Description, result: Result | None) -> None:
-    """Refuse run.json or evaluation.json that do not belong to the newest checkpoint."""
-    from tokenworlds.runs.folder import RunFolder
-
-    folder = RunFolder.open(path)
-    folder.newest()
-    if result is None:
-        return
-    played = (result.recipe, result.size, result.env, result.protocol, result.seed)
-    if played != (about.recipe, about.size, about.env, about.protocol, about.seed):
-        raise UserError(f"{path / results.FILE} is the evaluation of another run")
-    if result.checkpoint and result.checkpoint != folder.saved:
+    result = find_result(path, about, checkpoint)
+    if run.finished and result is None:
         raise UserError(
             f"{path / results.FILE} is not the evaluation of the newest checkpoint: evaluate the "
             f"run again with 'tokenworlds evaluate {path}'"
         )
+    if run.score is None and result is None:
+        raise UserError(f"{path} has no score yet: it was not evaluated")
+    document = files.read_json(path, RUN, LONGEST_RUN)
+    return Source(path, run, about, document, result, listed.step)
 
 
-def make_receipt(group: Sequence[Source]) -> Receipt:
+def find_result(path: Path, about: Description, checkpoint: str) -> Result | None:
+    """The evaluation of a checkpoint with the most episodes, as the recipe evaluates.
+
+    Opening the checkpoint notices a run.json that was changed.
+    """
+    # It needs torch.
+    from tokenworlds.runs.folder import RunFolder
+
+    folder = RunFolder.open(path)
+    folder.newest()
+    manifest = folder.chosen(checkpoint).checkpoint.manifest
+    wanted = (about.recipe, about.size, about.env, about.protocol, about.seed, about.temperature)
+    final = results.read_result(path / results.FILE)
+    if final is not None and inputs(final) != wanted:
+        raise UserError(f"{path / results.FILE} is the evaluation of another run")
+    others = [results.read_result(file) for file in other_evaluations(path)]
+    fitting = [
+        result
+        for result in (final, *others)
+        if result is not None and inputs(result) == wanted and result.checkpoint == manifest
+    ]
+    if not fitting and checkpoint == BEST:
+        raise UserError(
+            f"{path} has no evaluation of its best checkpoint: make one with 'tokenworlds "
+            f"evaluate {path} --checkpoint best'"
+        )
+    return max(fitting, key=lambda result: len(result.returns), default=None)
+
+
+def inputs(result: Result) -> tuple[object, ...]:
+    return (
+        result.recipe, result.size, result.env, result.protocol, result.seed, result.temperature
+    )  # fmt: skip
+
+
+def other_evaluations(path: Path) -> list[Path]:
+    """Files of evaluations/ with returns; `world-` files measure the world model."""
+    found = sorted((path / results.FOLDER).glob("*.json"))
+    return [file for file in found if not file.name.startswith("world-")]
+
+
+def make_receipt(group: Sequence[Source], checkpoint: str) -> Receipt:
     group = sorted(group, key=lambda source: source.about.seed)
     check_alike(group)
     about = group[0].about
@@ -132,6 +165,7 @@ def make_receipt(group: Sequence[Source]) -> Receipt:
         protocol=about.protocol,
         steps=about.steps,
         temperature=about.temperature,
+        checkpoint=checkpoint,
         settings=settings_hash(about),
         changes=changes_of(about.command),
         parameters=about.parameters,
@@ -164,24 +198,30 @@ def check_alike(group: Sequence[Source]) -> None:
 
 
 def seed_result(source: Source, machine: int) -> SeedResult:
-    run, result = source.run, source.result
-    score = result.score if result else last_evaluation(source)
+    run, result, timing = source.run, source.result, source.run.timing
+    played: dict[str, Any]
+    if result is None:
+        played = {"evaluated": DURING, "score": last_evaluation(source), "step": run.step}
+    else:
+        played = {
+            "evaluated": AFTER,
+            "checkpoint_sha256": result.checkpoint,
+            "score": result.score,
+            "step": result.agent_steps,
+            "returns": result.returns,
+            "random": result.random_score,
+            "crafter": result.crafter,
+            "random_crafter": result.random_crafter,
+        }
     return SeedResult(
         seed=source.about.seed,
         finished=run.finished,
         steps=source.reached,
-        step=run.step,
-        checkpoint="last" if result else "last evaluation during training",
-        checkpoint_sha256=(result.checkpoint or None) if result else None,
-        score=score,
-        returns=result.returns if result else (),
-        random=result.random_score if result else None,
-        crafter=result.crafter if result else None,
-        random_crafter=result.random_crafter if result else None,
-        hours=run.timing.hours if run.timing and run.timing.steps > 0 else None,
+        hours=timing.hours if timing and timing.steps > 0 else None,
         command=source.about.command,
         machine=machine,
         curve=thinned(run),
+        **played,
     )
 
 

@@ -68,7 +68,7 @@ def settings(first: str, second: str, receipts: Sequence[Receipt]) -> list[Setti
 
 
 def usable(receipt: Receipt, recipe: str) -> bool:
-    return receipt.recipe == recipe and receipt.finished and not receipt.changes
+    return receipt.agent == recipe and receipt.finished
 
 
 def place(receipt: Receipt) -> tuple[Setting, str]:

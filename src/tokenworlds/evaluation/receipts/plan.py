@@ -77,8 +77,7 @@ def missing(planned: Planned, agent: str, receipts: Sequence[Receipt]) -> dict[s
     done = {
         (receipt.env, seed.seed)
         for receipt in receipts
-        if (receipt.recipe, receipt.size, receipt.steps) == (agent, planned.size, planned.steps)
-        and not receipt.changes
+        if (receipt.agent, receipt.size, receipt.steps) == (agent, planned.size, planned.steps)
         for seed in receipt.seeds
         if seed.finished
     }

@@ -10,9 +10,11 @@ from typing import Any
 
 from tokenworlds.core import files
 from tokenworlds.core.files import DamagedFile, sha256
-from tokenworlds.evaluation.results import CrafterScore, Score, score_of
+from tokenworlds.evaluation.results import CrafterScore, Score, numbers, score_of
 
 FORMAT = 1
+AFTER, DURING = "after training", "during training"
+LAST, BEST = "last", "best"
 LONGEST = 2**22
 DIGITS = 6
 BENCH = "bench"
@@ -21,19 +23,40 @@ TUNED_ON = ("toy:catch", "minatar:breakout", "atari:Boxing")
 """Games on which settings of the recipes were chosen; scores on others were not selected."""
 
 
+KINDS: Mapping[str, Any] = {
+    **dict.fromkeys(("recipe", "size", "env", "protocol", "checkpoint", "settings"), str),
+    **dict.fromkeys(("changes", "machines", "seeds"), list),
+    "steps": int,
+    "temperature": float,
+    "parameters": int | None,
+    "tuned_on": bool,
+    "references": dict,
+}
+SEED_KINDS: Mapping[str, Any] = {
+    **dict.fromkeys(("seed", "steps", "step", "machine"), int),
+    **dict.fromkeys(("evaluated", "command"), str),
+    **dict.fromkeys(("random", "crafter", "random_crafter"), dict | None),
+    **dict.fromkeys(("score", "curve"), dict),
+    "finished": bool,
+    "returns": list,
+    "hours": float | None,
+    "checkpoint_sha256": str | None,
+}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SeedResult:
     """One run. `steps` are those it trained for, `step` is that of the agent that played.
 
-    `returns` is empty for a run that is not finished: its `score` is the mean of the last
-    evaluation during training. `machine` is an index into the receipt's machines.
+    `returns` is empty if the score is that of an evaluation `during training`, which logs only its
+    mean. `machine` is an index into the receipt's machines.
     """
 
     seed: int
     finished: bool
     steps: int
     step: int
-    checkpoint: str
+    evaluated: str = AFTER
     checkpoint_sha256: str | None = None
     score: Score
     returns: tuple[float, ...] = ()
@@ -69,6 +92,8 @@ class Receipt:
     protocol: str
     steps: int
     temperature: float
+    checkpoint: str = LAST
+    """`best` is that of the highest evaluation during training, which selects it."""
     settings: str
     changes: tuple[str, ...] = ()
     parameters: int | None = None
@@ -87,8 +112,12 @@ class Receipt:
 
     @property
     def agent(self) -> str:
-        """The recipe, and what was changed in it."""
-        return f"{self.recipe}, {', '.join(self.changes)}" if self.changes else self.recipe
+        """The recipe, what was changed in it, and whether a checkpoint was selected."""
+        return ", ".join([self.recipe, *self.changes, *(["best checkpoint"] * self.selected)])
+
+    @property
+    def selected(self) -> bool:
+        return self.checkpoint == BEST
 
     @property
     def finished(self) -> bool:
@@ -126,6 +155,8 @@ class Receipt:
         words = [self.recipe, self.task, f"{self.size}-{steps}"]
         if self.protocol not in USUAL_PROTOCOLS:
             words.append(self.protocol)
+        if self.selected:
+            words.append(self.checkpoint)
         if self.changes:
             words.append(sha256("\n".join(self.changes).encode())[:6])
         return f"{plain(self.family)}/{'--'.join(map(plain, words))}.json"
@@ -180,19 +211,22 @@ def read_receipt(path: Path) -> Receipt:
 
 
 def parse(document: Mapping[str, Any]) -> Receipt:
+    check_kinds(document, KINDS)
+    check_texts(document)
     seeds = tuple(parse_seed(seed) for seed in document["seeds"])
     series = {name: tuple(document[name]) for name in ("changes", "machines")}
     return Receipt(**{**document, **series, "seeds": seeds})
 
 
 def parse_seed(document: Mapping[str, Any]) -> SeedResult:
+    check_kinds(document, SEED_KINDS)
     curve = document["curve"]
     parts: dict[str, Any] = {
         "score": Score(**document["score"]),
         "random": Score(**document["random"]) if document["random"] else None,
-        "returns": tuple(document["returns"]),
+        "returns": numbers(document["returns"]),
         "curve": Curve(
-            **{**curve, "steps": tuple(curve["steps"]), "returns": tuple(curve["returns"])}
+            of=curve["of"], steps=numbers(curve["steps"]), returns=numbers(curve["returns"])
         ),
     }
     for name in ("crafter", "random_crafter"):
@@ -200,13 +234,37 @@ def parse_seed(document: Mapping[str, Any]) -> SeedResult:
     return SeedResult(**{**document, **parts})
 
 
+def check_kinds(document: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
+    if document.keys() != kinds.keys():
+        raise ValueError(f"entries {sorted(document.keys() ^ kinds.keys())} are missing or unknown")
+    for name, kind in kinds.items():
+        value = document[name]
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise ValueError(f"{name} is {json.dumps(value)[:40]}")
+
+
+def check_texts(value: Any) -> None:
+    """Receipts come from strangers and are shown in Markdown: no markup, nothing invisible."""
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            check_texts(name)
+            check_texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            check_texts(item)
+    elif isinstance(value, str) and (not value.isprintable() or set(value) & set("<`")):
+        raise ValueError(f"the text {json.dumps(value)[:40]} is not plain")
+
+
 def check(receipt: Receipt) -> None:
     """`ValueError` for numbers that contradict each other."""
     if not receipt.seeds:
         raise ValueError("it has no seeds")
-    numbers = [seed.seed for seed in receipt.seeds]
-    if len(set(numbers)) < len(numbers):
-        raise ValueError(f"a seed is there twice: {numbers}")
+    if receipt.tuned_on != (receipt.env in TUNED_ON):
+        raise ValueError(f"tuned_on is wrong for {receipt.env}")
+    seeds = [seed.seed for seed in receipt.seeds]
+    if len(set(seeds)) < len(seeds):
+        raise ValueError(f"a seed is there twice: {seeds}")
     for seed in receipt.seeds:
         check_seed(seed, receipt)
 
@@ -214,7 +272,9 @@ def check(receipt: Receipt) -> None:
 def check_seed(seed: SeedResult, receipt: Receipt) -> None:
     if seed.finished != (seed.steps >= receipt.steps):
         raise ValueError(f"seed {seed.seed} trained {seed.steps} of {receipt.steps} steps")
-    if seed.finished and not same(seed.score, score_of(seed.returns)):
+    if not seed.returns and seed.evaluated != DURING:
+        raise ValueError(f"seed {seed.seed} has no returns")
+    if seed.returns and not same(seed.score, score_of(seed.returns)):
         raise ValueError(f"the score of seed {seed.seed} is not that of its returns")
     if not 0 <= seed.machine < len(receipt.machines):
         raise ValueError(f"seed {seed.seed} names machine {seed.machine}, which is not there")

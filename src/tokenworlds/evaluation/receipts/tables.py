@@ -17,7 +17,8 @@ SMALLER = "swm"
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> str:
     """A Markdown table; the first `texts` columns are aligned to the left."""
     rule = ["---" if index < texts else "---:" for index in range(len(columns))]
-    return "\n".join(f"| {' | '.join(row)} |" for row in (columns, rule, *rows))
+    lines = ([cell.replace("|", "\\|") for cell in row] for row in (columns, rule, *rows))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def known(value: float | None) -> str:
@@ -43,10 +44,9 @@ def score_text(receipt: Receipt) -> str:
 
 
 def agent_text(receipt: Receipt) -> str:
-    changes = (
-        f" with {', '.join(f'`{change}`' for change in receipt.changes)}" if receipt.changes else ""
-    )
-    return f"`{receipt.recipe}`{changes}"
+    changes = " with " + ", ".join(f"`{change}`" for change in receipt.changes)
+    selected = ", best checkpoint" if receipt.selected else ""
+    return f"`{receipt.recipe}`{changes if receipt.changes else ''}{selected}"
 
 
 def game_text(receipt: Receipt) -> str:
