@@ -164,6 +164,7 @@ def test_the_evaluation_with_the_most_episodes_counts() -> None:
     assert main(["receipt", "runs"]) == 0
     (seed,) = read_receipt(CATCH).seeds
     assert seed.returns == longer.returns
+    assert (seed.curve.steps[-1], seed.curve.returns[-1]) == (1000, 0.375)
     assert seed.random is not None
     assert seed.random.episodes == 8
 

@@ -13,7 +13,7 @@ from tokenworlds.commands.choices import choose_run
 from tokenworlds.commands.train import Train
 from tokenworlds.core.errors import UserError
 from tokenworlds.evaluation.receipts import charts, document, pairs, plan, tables
-from tokenworlds.evaluation.receipts.making import make_receipts
+from tokenworlds.evaluation.receipts.making import make_receipts, write_receipt
 from tokenworlds.evaluation.receipts.receipt import read_receipts
 
 ROOT = Path(__file__).parents[2]
@@ -49,6 +49,22 @@ def test_text_around_a_part_stays() -> None:
     filled = document.fill(text, {"a": "new"})
     assert filled == "before\n<!-- results:begin a -->\n\nnew\n\n<!-- results:end -->\nafter\n"
     assert document.fill(filled, {"a": "new"}) == filled
+
+
+def test_an_update_writes_what_is_stale_and_then_nothing(tmp_path: Path) -> None:
+    pages = [tmp_path / name for name in document.PAGES]
+    (tmp_path / "docs").mkdir()
+    for page in pages:
+        page.write_text("<!-- results:begin toys -->\n<!-- results:end -->\nprose\n")
+    assert document.update(tmp_path) == pages
+    assert "Not run yet: `tokenworlds train" in pages[0].read_text()
+    for receipt in make_receipts([str(run) for run in write_seeds(tmp_path / "runs", (0, 1))]):
+        write_receipt(tmp_path / document.RECEIPTS, receipt)
+    picture = tmp_path / "docs/images/results/toy.png"
+    assert document.update(tmp_path) == [*pages, picture]
+    assert "| `step-vq-m` | nano | 1,000 |" in pages[1].read_text()
+    assert pages[1].read_text().endswith("prose\n")
+    assert document.update(tmp_path) == []
 
 
 def test_a_wrong_marker_is_named() -> None:

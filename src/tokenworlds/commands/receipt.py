@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from tokenworlds.commands.options import Switch
+from tokenworlds.commands.options import NO_DEFAULT, Switch
 from tokenworlds.core.errors import UserError
 
 
@@ -16,7 +16,7 @@ class Receipt:
 
     A receipt has the scores of every seed, the command, commit, versions, hardware and hours."""
 
-    runs: Annotated[tuple[str, ...], Positional, arg(metavar="RUN")] = ()
+    runs: Annotated[tuple[str, ...], Positional, NO_DEFAULT, arg(metavar="RUN ...")] = ()
     """Run folders and folders of runs."""
     out: Annotated[str, arg(metavar="DIR")] = "results"
     """Folder of receipts."""

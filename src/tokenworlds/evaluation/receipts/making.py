@@ -220,7 +220,7 @@ def seed_result(source: Source, machine: int) -> SeedResult:
         hours=timing.hours if timing and timing.steps > 0 else None,
         command=source.about.command,
         machine=machine,
-        curve=thinned(run),
+        curve=thinned(run, result),
         **played,
     )
 
@@ -232,14 +232,16 @@ def last_evaluation(source: Source) -> Score:
     return Score(float(source.run.score or 0.0), None, episodes)
 
 
-def thinned(run: Run) -> Curve:
+def thinned(run: Run, result: Result | None) -> Curve:
     """The evaluations of a run, or the smoothed episodes of its training, at few steps."""
     kind = (
         "evaluation" if len(run.evaluation.steps) > 1 or not len(run.training.steps) else "training"
     )
     points = curve_points(run, kind)
-    # The final evaluation replaces one during training at the same step.
+    # The evaluation that counts replaces one during training at the same step.
     by_step = dict(zip(points.steps.tolist(), points.values.tolist(), strict=True))
+    if result is not None and kind == "evaluation":
+        by_step[result.agent_steps] = result.score.mean
     steps = sorted(by_step)
     kept = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), POINTS)).round().astype(int))
     chosen = [steps[index] for index in kept]

@@ -58,7 +58,7 @@ def comparisons(receipts: Sequence[Receipt]) -> str:
         "question", "first", "second", "benchmark", "size", "steps",
         "difference of mean returns [95 %]", "P(first > second) [95 %]", "seeds",
     )  # fmt: skip
-    return table(columns, rows, texts=5)
+    return table(columns, rows)
 
 
 def settings(first: str, second: str, receipts: Sequence[Receipt]) -> list[Setting]:

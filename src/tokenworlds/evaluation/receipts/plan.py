@@ -115,7 +115,7 @@ def part(planned: Planned, receipts: Sequence[Receipt], rates: Rates) -> str:
     if not rows:
         return ""
     columns = ("agent", "games", "runs", "hours of a run", "hours of all", "measured by")
-    return f"`{planned.command('AGENT', 'GAME', 'SEED')}`\n\n{table(columns, rows, texts=2)}"
+    return f"`{planned.command('AGENT', 'GAME', 'SEED')}`\n\n{table(columns, rows)}"
 
 
 def row(

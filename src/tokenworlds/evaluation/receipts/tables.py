@@ -1,5 +1,6 @@
 """Markdown tables of receipts. ± is the standard error over seeds."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,15 +11,17 @@ from tokenworlds.evaluation.results import Score, score_of
 from tokenworlds.evaluation.statistics import normalise
 from tokenworlds.published.references import Reference
 
+NUMERIC = re.compile("$|[0-9\N{MINUS SIGN}\N{EN DASH}]")
 SMALLER = "swm"
 """Smaller World Models, whose published scores are the easiest to exceed."""
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> str:
-    """A Markdown table; the first `texts` columns are aligned to the left."""
-    rule = ["---" if index < texts else "---:" for index in range(len(columns))]
-    lines = ([cell.replace("|", "\\|") for cell in row] for row in (columns, rule, *rows))
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; columns of numbers are aligned to the right."""
+    cells = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    numeric = [all(map(NUMERIC.match, column)) for column in zip(*cells, strict=True)]
+    rule = ["---:" if right else "---" for right in numeric]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (columns, rule, *cells))
 
 
 def known(value: float | None) -> str:
@@ -65,7 +68,7 @@ def by_game(receipts: Sequence[Receipt]) -> str:
         values = [value([r for r in receipts if game_text(r) == game]) for game in games]
         if any(found is not None for found in values):
             cells.append([name, "", "", "", *map(known, values)])
-    return table(["agent", "size", "steps", "protocol", *games], cells, texts=4)
+    return table(["agent", "size", "steps", "protocol", *games], cells)
 
 
 def random_of(receipts: Sequence[Receipt]) -> float | None:
@@ -84,7 +87,7 @@ def atari(receipts: Sequence[Receipt]) -> str:
         "published, same agent", "published, Smaller World Models",
     )  # fmt: skip
     ordered = sorted(receipts, key=lambda r: (r.task, r.steps, r.size, r.agent))
-    return table(columns, map(atari_row, ordered), texts=3)
+    return table(columns, map(atari_row, ordered))
 
 
 def atari_row(receipt: Receipt) -> list[str]:
@@ -119,7 +122,7 @@ def crafter(receipts: Sequence[Receipt]) -> str:
         "agent", "size", "steps", "return", "Crafter score, %", "random return",
         "random Crafter score, %", "best achievements",
     )  # fmt: skip
-    return table(columns, map(crafter_row, sorted(receipts, key=lambda r: (r.steps, r.agent))), 2)
+    return table(columns, map(crafter_row, sorted(receipts, key=lambda r: (r.steps, r.agent))))
 
 
 def crafter_row(receipt: Receipt) -> list[str]:
@@ -154,7 +157,7 @@ def runs(receipts: Sequence[Receipt], folder: str) -> str:
         "commit",
         "command",
     )
-    return table(columns, (run_row(receipt, folder) for receipt in receipts), texts=1)
+    return table(columns, (run_row(receipt, folder) for receipt in receipts))
 
 
 def run_row(receipt: Receipt, folder: str) -> list[str]:
@@ -195,7 +198,7 @@ def summary(receipts: Sequence[Receipt]) -> str:
         [*key, "; ".join(map(short_text, of)), span([len(r.seeds) for r in of])]
         for key, of in rows.items()
     ]
-    return table(columns, cells, texts=3)
+    return table(columns, cells)
 
 
 def short_text(receipt: Receipt) -> str:
