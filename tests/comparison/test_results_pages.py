@@ -1,5 +1,6 @@
 """README.md and docs/results.md show the receipts in results/, and nothing else."""
 
+import json
 import re
 import shlex
 from dataclasses import replace
@@ -12,6 +13,7 @@ from tokenworlds.cli import parse
 from tokenworlds.commands.choices import choose_run
 from tokenworlds.commands.train import Train
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.files import DamagedFile
 from tokenworlds.evaluation.receipts import charts, document, pairs, plan, tables
 from tokenworlds.evaluation.receipts.making import make_receipts, write_receipt
 from tokenworlds.evaluation.receipts.receipt import read_receipts
@@ -138,6 +140,23 @@ def test_planned_runs_without_a_receipt_are_listed_with_their_hours(tmp_path: Pa
         f"| `step-vq-m` | minatar:freeway, minatar:asterix | 3 | {dash} | {dash} | {dash} |",
         "| `iris` | minatar:freeway, minatar:asterix | 4 | 2.00 | 8.00 | `bench` |",
     ]
+
+
+def test_rates_come_from_bench_unless_a_receipt_has_them(tmp_path: Path) -> None:
+    cost = {"size": "nano", "per_step": {"total_seconds": 0.5}}
+    recipes = [{"recipe": "iris", **cost}, {"recipe": "step-vq-m", **cost}]
+    (tmp_path / "bench").mkdir()
+    file = tmp_path / "bench" / "nano.json"
+    file.write_text(json.dumps({"env": "minatar:breakout", "recipes": recipes}))
+    write_seeds(tmp_path / "runs", (0,), env="minatar:freeway")
+    (receipt,) = make_receipts([str(tmp_path / "runs")])
+    timed = replace(receipt, seeds=(replace(receipt.seeds[0], hours=2.0),))
+    rates = plan.rates_of(tmp_path, [timed])
+    assert rates["iris", "nano", "minatar"] == plan.Rate(0.5, "`bench`")
+    assert rates["step-vq-m", "nano", "minatar"] == plan.Rate(7.2, "receipts")
+    file.write_text("{}")
+    with pytest.raises(DamagedFile, match="it is no output of 'tokenworlds bench --json'"):
+        plan.rates_of(tmp_path, [])
 
 
 def test_planned_commands_are_valid() -> None:

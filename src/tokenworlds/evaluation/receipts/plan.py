@@ -88,19 +88,30 @@ def missing(planned: Planned, agent: str, receipts: Sequence[Receipt]) -> dict[s
 
 
 def rates_of(folder: Path, receipts: Sequence[Receipt]) -> Rates:
+    """Receipts take precedence: their time includes acting and evaluation."""
     rates: dict[tuple[str, str, str], Rate] = {}
     for path in sorted((folder / BENCH).glob("*.json")):
-        document = files.read_json(path.parent, path.name)
-        family = document["env"].partition(":")[0]
-        for entry in document["recipes"]:
-            rate = Rate(float(entry["per_step"]["total_seconds"]), "`bench`")
-            rates[entry["recipe"], entry["size"], family] = rate
+        rates |= bench_rates(path)
     for receipt in receipts:
         steps = sum(seed.steps for seed in receipt.seeds)
         if receipt.hours:
             rate = Rate(3600 * receipt.hours / steps, "receipts")
             rates[receipt.recipe, receipt.size, receipt.family] = rate
     return rates
+
+
+def bench_rates(path: Path) -> Rates:
+    document = files.read_json(path.parent, path.name)
+    try:
+        family = document["env"].partition(":")[0]
+        return {
+            (entry["recipe"], entry["size"], family): Rate(
+                float(entry["per_step"]["total_seconds"]), "`bench`"
+            )
+            for entry in document["recipes"]
+        }
+    except (KeyError, TypeError, AttributeError, ValueError):
+        raise DamagedFile(path, "it is no output of 'tokenworlds bench --json'") from None
 
 
 def not_run(plan: Sequence[Planned], receipts: Sequence[Receipt], rates: Rates) -> str:
