@@ -7,7 +7,7 @@ from torch.nn import functional
 
 from tokenworlds.core.errors import UserError
 from tokenworlds.nets.fast import map_convolution
-from tokenworlds.nets.policy_networks import FrameNetwork, GridNetwork
+from tokenworlds.nets.policy_networks import FrameNetwork, GridNetwork, MapLeakyReLU
 
 
 def count(network: nn.Module) -> int:
@@ -92,3 +92,34 @@ def test_orthogonal_layers_double_what_a_relu_halves() -> None:
         torch.testing.assert_close(weight @ weight.T, 2 * torch.eye(len(weight)))
         assert layer.bias is not None
         assert not layer.bias.any()
+
+
+def test_gradients_of_a_channels_last_map_are_channels_last_too() -> None:
+    maps = torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last).requires_grad_()
+    layouts: list[bool] = []
+
+    class Below(torch.autograd.Function):
+        """Notes the layout of the gradient that reaches it."""
+
+        @staticmethod
+        def forward(ctx: object, maps: Tensor) -> Tensor:
+            return maps.clone()
+
+        @staticmethod
+        def backward(ctx: object, grad: Tensor) -> Tensor:
+            layouts.append(grad.is_contiguous(memory_format=torch.channels_last))
+            return grad
+
+    made: Tensor = Below.apply(maps)  # type: ignore[no-untyped-call]
+    weights = torch.linspace(-1, 1, 120)
+    (found,) = torch.autograd.grad((MapLeakyReLU()(made).flatten() * weights).sum(), maps)
+    plain = (functional.leaky_relu(maps).flatten() * weights).sum()
+    assert torch.equal(found, torch.autograd.grad(plain, maps)[0])
+    assert layouts == [True]
+
+
+@torch.no_grad()
+def test_without_autograd_a_leaky_relu_overwrites_its_map() -> None:
+    maps = torch.tensor([[[[-1.0, 2.0]]]])
+    assert MapLeakyReLU()(maps).data_ptr() == maps.data_ptr()
+    assert maps.flatten().tolist() == pytest.approx([-0.01, 2.0])

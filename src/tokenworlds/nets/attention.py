@@ -201,6 +201,19 @@ class Attention(nn.Module):
         read = KVCache(cache.keys[:, :, filled], cache.values[:, :, filled])
         return self._finish(self._attend(query, read, plan.mask)), cache
 
+    def step(
+        self, x: Float[Tensor, "B 1 D"], cache: KVCache, slot: int, mask: Tensor | None
+    ) -> Float[Tensor, "B 1 D"]:
+        """`extend` by one step without autograd: it writes to the cache that it is given."""
+        batch, heads = len(x), self.heads
+        joint = self.input(x).view(batch, 3, heads, 1, self.width // heads)
+        query, key, value = joint.unbind(1)
+        cache.keys.narrow(2, slot, 1).copy_(key)
+        cache.values.narrow(2, slot, 1).copy_(value)
+        keys, values = cache.keys.narrow(2, 0, slot + 1), cache.values.narrow(2, 0, slot + 1)
+        attended = functional.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
+        return cast(Tensor, self.output(attended.reshape(batch, 1, self.width)))
+
     def scan(
         self, x: Float[Tensor, "B T D"], cache: KVCache, plan: ScanPlan, rotation: Rotation | None
     ) -> tuple[Float[Tensor, "B T D"], KVCache]:

@@ -35,7 +35,8 @@ class PoolingEncoder(nn.Module, Component):
             before = after
 
     def forward(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D"]:
-        maps = convolve(self.layers, 2 * frames - 1)
+        # Torch pools contiguous maps one number at a time.
+        maps = convolve(self.layers, 2 * frames - 1, torch.channels_last)
         return rearrange(maps, "b c h w -> b (c h w)")
 
 

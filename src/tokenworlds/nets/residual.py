@@ -3,6 +3,7 @@ attention between the cells of a map (Esser et al., 2021; Micheli et al., 2023).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import cast
 
 from einops import rearrange
@@ -13,7 +14,13 @@ from torch.nn import functional
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import FrameShape
-from tokenworlds.nets.fast.convolution import ConvolutionStack, NormedSiLU
+from tokenworlds.nets.fast.convolution import CHUNK, ConvolutionStack, NormedSiLU
+from tokenworlds.nets.fast.narrow import (
+    LANES,
+    NARROW_CHUNK,
+    NarrowConvolution,
+    lay_out_narrow,
+)
 
 GROUPS = 32
 EPSILON = 1e-5
@@ -40,13 +47,14 @@ class Residual(nn.Module):
         super().__init__()
         self.layers = nn.Sequential(
             normed_silu(before, epsilon),
-            nn.Conv2d(before, after, 3, padding=1),
+            NarrowConvolution(before, after),
             normed_silu(after, epsilon),
-            nn.Conv2d(after, after, 3, padding=1),
+            NarrowConvolution(after, after),
         )
         self.shortcut = nn.Identity() if before == after else nn.Conv2d(before, after, 1)
 
     def forward(self, maps: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D H W"]:
+        maps = lay_out_narrow(maps)
         return cast(Tensor, self.shortcut(maps) + self.layers(maps))
 
 
@@ -62,8 +70,8 @@ class Doubling(nn.Conv2d):
 
     def forward(self, input: Float[Tensor, "B C h w"]) -> Float[Tensor, "B C H W"]:
         flipped = rearrange(self.weight.flip(-1, -2), "after before h w -> before after h w")
-        summed = sum_neighbours(flipped)
-        return functional.conv_transpose2d(input, summed, self.bias, stride=2, padding=1)
+        summed, maps = sum_neighbours(flipped), lay_out_narrow(input, 4 * prod(input.shape[2:]))
+        return functional.conv_transpose2d(maps, summed, self.bias, stride=2, padding=1)
 
 
 def sum_neighbours(weight: Float[Tensor, "D C k k"]) -> Float[Tensor, "D C k1 k1"]:
@@ -74,7 +82,7 @@ def sum_neighbours(weight: Float[Tensor, "D C k k"]) -> Float[Tensor, "D C k1 k1
 
 
 def finish(before: int, after: int, epsilon: float = EPSILON) -> Sequence[nn.Module]:
-    return normed_silu(before, epsilon), nn.Conv2d(before, after, 3, padding=1)
+    return normed_silu(before, epsilon), NarrowConvolution(before, after)
 
 
 def halved(frame_shape: FrameShape, times: int) -> tuple[int, int]:
@@ -88,7 +96,16 @@ def halved(frame_shape: FrameShape, times: int) -> tuple[int, int]:
     return height >> times, width >> times
 
 
-class FrameEncoder(ConvolutionStack, Component):
+class ResidualStack(ConvolutionStack):
+    """At inference, a narrow stack reads as many maps at a time as fit a cache."""
+
+    def __init__(self, width: int, first: nn.Module) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(first)
+        self.chunk = NARROW_CHUNK if width <= LANES else CHUNK
+
+
+class FrameEncoder(ResidualStack, Component):
     """One residual block per level; some levels halve the map."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,9 +129,8 @@ class FrameEncoder(ConvolutionStack, Component):
             return tuple(self.width * multiplier for multiplier in self.multipliers)
 
     def __init__(self, config: Config, *, channels: int) -> None:
-        super().__init__()
+        super().__init__(config.width, NarrowConvolution(channels, config.width))
         self.config = config
-        self.layers = nn.Sequential(nn.Conv2d(channels, config.width, 3, padding=1))
         before = config.width
         for after, halves in zip(config.widths, config.halvings, strict=True):
             self.layers.append(Residual(before, after))
@@ -124,13 +140,12 @@ class FrameEncoder(ConvolutionStack, Component):
         self.layers.extend(finish(before, config.latent))
 
 
-class FrameDecoder(ConvolutionStack):
+class FrameDecoder(ResidualStack):
     """The mirror of an encoder with this configuration, except for its inputs and outputs: frames
     without bounds."""
 
     def __init__(self, config: FrameEncoder.Config, *, inputs: int, channels: int) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(nn.Conv2d(inputs, config.widths[-1], 3, padding=1))
+        super().__init__(config.width, nn.Conv2d(inputs, config.widths[-1], 3, padding=1))
         afters = (config.width, *config.widths[:-1])
         levels = zip(config.widths, afters, config.halvings, strict=True)
         for before, after, halves in reversed(list(levels)):
@@ -182,14 +197,13 @@ def middle(width: int) -> list[nn.Module]:
     return [*level(width, 1, attends=True), Residual(width, width, ATTENTIVE_EPSILON)]
 
 
-class AttentiveEncoder(ConvolutionStack):
+class AttentiveEncoder(ResidualStack):
     """Levels of residual blocks, each at half the resolution of the one before."""
 
     def __init__(
         self, channels: int, latent: int, *, width: int, blocks: int, attends: Sequence[bool]
     ) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(nn.Conv2d(channels, width, 3, padding=1))
+        super().__init__(width, NarrowConvolution(channels, width))
         for number, attending in enumerate(attends):
             if number > 0:
                 self.layers.append(Halving(width))
@@ -197,14 +211,14 @@ class AttentiveEncoder(ConvolutionStack):
         self.layers.extend([*middle(width), *finish(width, latent, ATTENTIVE_EPSILON)])
 
 
-class AttentiveDecoder(ConvolutionStack):
+class AttentiveDecoder(ResidualStack):
     """The mirror of the encoder, with one more block in each level; frames without bounds."""
 
     def __init__(
         self, channels: int, latent: int, *, width: int, blocks: int, attends: Sequence[bool]
     ) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(nn.Conv2d(latent, width, 3, padding=1), *middle(width))
+        super().__init__(width, nn.Conv2d(latent, width, 3, padding=1))
+        self.layers.extend(middle(width))
         for number, attending in enumerate(reversed(attends)):
             if number > 0:
                 self.layers.append(Doubling(width))

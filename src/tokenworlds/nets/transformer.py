@@ -9,10 +9,23 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.trees import map_tensors, where_rows
+from tokenworlds.core.types import Carry
 from tokenworlds.nets.attention import Attention, KVCache, Slots, plan_scan, plan_write, rotate_to
+from tokenworlds.nets.fast import eager_without_autocast
 from tokenworlds.nets.fast.attention import Dropout
 
 Attend = Callable[[Attention, Tensor, KVCache], tuple[Tensor, KVCache]]
+
+
+class KnownSlots:
+    """What single steps need to know about slots, kept so that they need not read them again.
+
+    `number` is the next step of all rows. `full` is set if all slots before it hold a step.
+    """
+
+    def __init__(self, slots: Slots, number: int, full: bool) -> None:
+        self.slots, self.number, self.full = slots, number, full
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +40,7 @@ class TransformerCarry:
     caches: tuple[KVCache, ...]
     slots: Slots
     length: Int[Tensor, " B"]
+    known: KnownSlots | None = None
 
 
 class PreNormBlock(nn.Module):
@@ -114,8 +128,36 @@ class TransformerStack(nn.Module):
     def step(
         self, x: Float[Tensor, "B D"], carry: TransformerCarry
     ) -> tuple[Float[Tensor, "B D"], TransformerCarry]:
-        y, carry = self.extend(x[:, None], carry)
+        known = self._known(x, carry)
+        y, carry = self.extend(x[:, None], carry) if known is None else self._step(x, carry, known)
         return y.squeeze(1), carry
+
+    def _known(self, x: Float[Tensor, "B D"], carry: TransformerCarry) -> KnownSlots | None:
+        """What is known of the slots, if a step may write to the next one without autograd."""
+        learns = self.training or torch.is_grad_enabled()
+        if learns or self.rotary is not None or not eager_without_autocast(x):
+            return None
+        known = carry.known
+        if known is None or known.slots is not carry.slots:
+            known = know_slots(carry.slots)
+        return known if known and known.number < carry.slots.held.shape[1] else None
+
+    def _step(
+        self, x: Float[Tensor, "B D"], carry: TransformerCarry, known: KnownSlots
+    ) -> tuple[Float[Tensor, "B 1 D"], TransformerCarry]:
+        """`extend` by one step, all rows of which go to the same slot, in fewer calls."""
+        number, length = known.number, carry.length
+        held = carry.slots.held.clone()
+        held[:, number] = number
+        mask = None if known.full else (held[:, : number + 1] >= 0)[:, None, None]
+
+        def attend(attention: Attention, x: Tensor, cache: KVCache) -> tuple[Tensor, KVCache]:
+            return attention.step(x, cache, number, mask), cache
+
+        y, caches = self._run(self.embed(x[:, None], length[:, None]), carry.caches, attend)
+        slots = Slots(held, carry.slots.next + 1)
+        after = KnownSlots(slots, number + 1, known.full)
+        return y, TransformerCarry(caches, slots, length + 1, after)
 
     def extend(
         self, x: Float[Tensor, "B T D"], carry: TransformerCarry
@@ -157,6 +199,28 @@ class TransformerStack(nn.Module):
 
     def stack(self) -> Iterable[PreNormBlock | PostNormBlock]:
         return cast(Iterable[PreNormBlock | PostNormBlock], self.blocks)
+
+
+def know_slots(slots: Slots) -> KnownSlots | None:
+    """None if rows are at different steps."""
+    numbers = slots.next.tolist()
+    if min(numbers, default=0) != max(numbers, default=1):
+        return None
+    full = bool((slots.held[:, : numbers[0]] >= 0).all())
+    return KnownSlots(slots, numbers[0], full)
+
+
+def forget(rows: Bool[Tensor, " B"], blank: Carry, carry: Carry) -> Carry:
+    """The blank carry in some rows, the other one elsewhere.
+
+    Rows of a transformer keep their number of steps: all rows go on writing to the same slot, and
+    no cache is copied, unless a scan in low precision made it.
+    """
+    if not isinstance(carry, TransformerCarry):
+        return where_rows(rows, blank, carry)
+    caches = map_tensors(lambda made, empty: made.to(empty.dtype), carry.caches, blank.caches)
+    slots = Slots(carry.slots.held.masked_fill(rows[:, None], -1), carry.slots.next)
+    return TransformerCarry(caches, slots, carry.length.masked_fill(rows, 0))
 
 
 def add_positions(

@@ -14,10 +14,10 @@ from tokenworlds.core.errors import UserError
 from tokenworlds.core.inspection import Prediction
 from tokenworlds.core.precision import widen
 from tokenworlds.core.protocols import BoundedSequence, Head, SequenceModel
-from tokenworlds.core.trees import where_rows
 from tokenworlds.core.types import Carry, Outcome
 from tokenworlds.nets.distributions import sample_index
 from tokenworlds.nets.readout import INITIAL_STD, Readout, small_normal
+from tokenworlds.nets.transformer import forget
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class TokenDynamics(nn.Module):
         if past == 0:
             return blank
         _, carry = self._scan(x, starts[:, :-1], blank)
-        return where_rows(starts[:, -1], blank, carry)
+        return forget(starts[:, -1], blank, carry)
 
     def extend(
         self, x: Float[Tensor, "B n D"], carry: Carry

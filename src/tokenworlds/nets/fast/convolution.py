@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
+from tokenworlds.nets.fast.narrow import NormChannels, tiles_narrow
+
 Maps = Float[Tensor, "B C H W"]
 
 CHUNK = 256
@@ -30,15 +32,18 @@ def lay_out(maps: Maps, learning: torch.memory_format = torch.contiguous_format)
 
 
 def convolve(
-    layers: nn.Module, maps: Maps, learning: torch.memory_format = torch.contiguous_format
+    layers: nn.Module,
+    maps: Maps,
+    learning: torch.memory_format = torch.contiguous_format,
+    chunk: int = CHUNK,
 ) -> Float[Tensor, "B D h w"]:
     """Run a stack in its fastest layout, at inference in chunks that bound the memory.
 
     In training mode a batch norm must see the whole batch.
     """
-    if torch.is_grad_enabled() or layers.training or len(maps) <= CHUNK:
+    if torch.is_grad_enabled() or layers.training or len(maps) <= chunk:
         return cast(Tensor, layers(lay_out(maps, learning)))
-    return torch.cat([layers(lay_out(chunk)) for chunk in maps.split(CHUNK)])
+    return torch.cat([layers(lay_out(part)) for part in maps.split(chunk)])
 
 
 def plain_convolve(layers: nn.Module, maps: Maps) -> Float[Tensor, "B D h w"]:
@@ -50,9 +55,10 @@ class ConvolutionStack(nn.Module):
 
     layers: nn.Sequential
     layout = torch.contiguous_format
+    chunk = CHUNK
 
     def forward(self, maps: Maps) -> Float[Tensor, "B D h w"]:
-        return convolve(self.layers, maps, self.layout)
+        return convolve(self.layers, maps, self.layout, self.chunk)
 
 
 class NormedSiLU(nn.GroupNorm):
@@ -63,6 +69,9 @@ class NormedSiLU(nn.GroupNorm):
     """
 
     def forward(self, input: Maps) -> Maps:
+        if torch.is_grad_enabled() and tiles_narrow(input, self.num_groups):
+            affine = (self.weight, self.bias, self.eps)
+            return cast(Tensor, NormChannels.apply(input, *affine))  # type: ignore[no-untyped-call]
         if torch.is_grad_enabled() and not torch.is_autocast_enabled(input.device.type):
             weights = (self.weight, self.bias, self.num_groups, self.eps)
             maps = make_dense(input)
