@@ -45,13 +45,17 @@ def test_without_a_benchmark_all_are_listed(capsys: pytest.CaptureFixture[str]) 
     assert {entry["benchmark"]: entry["tasks"] for entry in entries}["dmc-vision"] == 20
 
 
-def test_the_two_iqms_have_columns_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_two_iqms_have_columns_of_their_own(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     out = printed(capsys, "atari100k", "--agent", "iris")
     (row,) = [line for line in out.splitlines() if line.split()[:1] == ["recomputed"]]
     assert row.split()[1:5] == ["1.046", "0.289", "0.501", "0.543"]
-    assert "IQM runs: over all runs" in out
-    assert "IQM tasks: over the means" in out
-    assert "95 % bootstrap intervals" in out
+    text = " ".join(out.split())
+    assert "IQM runs: over all runs" in text
+    assert "IQM tasks: over the means" in text
+    assert "95 % bootstrap intervals" in text
 
 
 def test_every_source_has_a_footnote(capsys: pytest.CaptureFixture[str]) -> None:

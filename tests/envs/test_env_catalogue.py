@@ -103,9 +103,10 @@ def test_best_returns_are_known_for_the_toys_only() -> None:
     assert best_return("atari:Pong") is None
 
 
-def test_only_atari_skips_frames() -> None:
+def test_a_step_of_atari_is_four_frames_and_one_of_dmc_two() -> None:
     assert EnvSpec("atari:Pong", "storm").frame_skip == 4
-    assert EnvSpec("catch").frame_skip == EnvSpec("dmc:walker-walk").frame_skip == 1
+    assert EnvSpec("dmc:walker-walk").frame_skip == 2
+    assert EnvSpec("catch").frame_skip == EnvSpec("crafter").frame_skip == 1
 
 
 def test_the_families_are_found_and_the_built_in_one_is_first() -> None:

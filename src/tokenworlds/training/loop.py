@@ -195,7 +195,7 @@ class Loop:
         )
         self.screen.progress(self.steps, rates, left, step / end)
 
-    def _log(self, values: Mapping[str, float]) -> None:
+    def _log(self, values: Mapping[str, float | int]) -> None:
         event = {**self.units(), **values}
         self.metrics.write(event)
         self.screen.event(event)
