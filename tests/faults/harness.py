@@ -18,7 +18,7 @@ from soak import Hostile, Soak
 from trials import Section, Table, run_section
 
 SECTIONS: dict[str, tuple[Callable[[Path, int], Section], float, int]] = {
-    "kills": (Kills, 0.35, 4),
+    "kills": (Kills, 0.35, 14),
     "power": (PowerLosses, 0.15, 8),
     "damages": (DamagedRuns, 0.25, 40),
     "fuzz": (Fuzzing, 0.2, 6),

@@ -160,11 +160,12 @@ def final_weights(run: Path, step: int) -> bytes:
 
 @pytest.mark.parametrize(
     ("env", "steps", "recipe", "kills"),
+    # The everyday selection of tests/faults kills every family, and an agent on Atari.
     [
         ("catch", 200, "step-vq-m", (5, 8, 3)),
-        ("catch", 160, "cb-t", (9,)),
-        ("atari:Pong", 128, "step-vq-m", (4, 5)),
-        ("catch", 160, "git-storm", (6,)),
+        pytest.param("catch", 160, "cb-t", (9,), marks=pytest.mark.slow),
+        pytest.param("atari:Pong", 128, "step-vq-m", (4, 5), marks=pytest.mark.slow),
+        pytest.param("catch", 160, "git-storm", (6,), marks=pytest.mark.slow),
         pytest.param("dmc:cartpole-balance", 96, "git-storm", (4, 3), marks=pytest.mark.slow),
         ("catch", 80, "iris", (4, 6)),
         pytest.param("crafter", 64, "delta-iris", (4, 3), marks=pytest.mark.slow),
