@@ -1,4 +1,4 @@
-"""Aggregates of published scores: what is computed from what, and what is left out."""
+"""Aggregates of published scores: claimed, recomputed, and omitted where data are missing."""
 
 import math
 

@@ -15,6 +15,7 @@ from tokenworlds.evaluation.pictures import LIGHT, Theme, figure_bytes, minus
 from tokenworlds.evaluation.results import Result
 
 Event = Mapping[str, Any]
+Grid = Literal["x", "y", "both"]
 EVALUATION = "evaluation/return"
 TRAINING = "collect/return"
 WIDE_RANGE = 30.0
@@ -50,9 +51,7 @@ def smooth(values: Float[np.ndarray, " T"], spread: float) -> Float[np.ndarray, 
     return np.convolve(values, kernel)[inner] / np.convolve(np.ones_like(values), kernel)[inner]
 
 
-def style_axes(
-    axes: Axes, theme: Theme, *, grid: Literal["x", "y", "both"], spine: str, label_size: int = 10
-) -> None:
+def style_axes(axes: Axes, theme: Theme, *, grid: Grid, spine: str, label_size: int = 10) -> None:
     """Grid lines instead of a box and ticks, and a line at one side."""
     axes.set_facecolor(theme.background)
     axes.grid(axis=grid, color=theme.grid, lw=0.8)

@@ -120,7 +120,7 @@ def normalise(runs: Sequence[float], to: Reference) -> list[float]:
 def probability_of_improvement(x: Scores, y: Scores) -> float:
     """The probability that a run of x exceeds a run of y in the same task; ties count half.
 
-    The mean over tasks, each of which is a Mann-Whitney U statistic divided by its greatest value.
+    The mean over tasks of the Mann-Whitney U statistic, scaled to [0, 1].
     """
     pairs = paired(x, y)
     return float(improvement([(a[None], b[None]) for a, b in pairs])[0])

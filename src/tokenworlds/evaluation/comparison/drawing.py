@@ -9,7 +9,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tokenworlds.evaluation.curves import style_axes
+from tokenworlds.evaluation.curves import Grid, style_axes
 from tokenworlds.evaluation.page import Html
 from tokenworlds.evaluation.pictures import LIGHT, minus
 
@@ -64,8 +64,8 @@ def make_axes(
     return figure, axes
 
 
-def plain_style(axes: Axes, grid: str = "y", spine: str = "bottom", label_size: int = 8) -> None:
-    style_axes(axes, LIGHT, grid=grid, spine=spine, label_size=label_size)  # type: ignore[arg-type]
+def plain_style(axes: Axes, grid: Grid = "y", spine: str = "bottom", label_size: int = 8) -> None:
+    style_axes(axes, LIGHT, grid=grid, spine=spine, label_size=label_size)
     axes.patch.set_visible(False)
 
 

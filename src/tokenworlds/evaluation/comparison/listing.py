@@ -36,7 +36,7 @@ class LastScore:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listed:
-    """`problem` says what is damaged; `changed` is the time of the last write, in seconds."""
+    """`problem` describes the damage, if any; `changed` is the time of the last write."""
 
     path: Path
     state: State
