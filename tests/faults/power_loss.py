@@ -102,15 +102,16 @@ class PowerLosses:
 def mark_checkpoints(log: list[Operation]) -> None:
     """Record when a run has declared itself and when it has saved a checkpoint."""
     commit: Callable[[RunFolder], None] = RunFolder.commit
-    save: Callable[[RunFolder, int, Checkpoint, int], None] = RunFolder.save
+    save: Callable[[RunFolder, int, Checkpoint, int], Path] = RunFolder.save
 
     def commit_and_mark(folder: RunFolder) -> None:
         commit(folder)
         log.append(Operation("mark", "begun"))
 
-    def save_and_mark(folder: RunFolder, step: int, checkpoint: Checkpoint, keep: int) -> None:
-        save(folder, step, checkpoint, keep)
+    def save_and_mark(folder: RunFolder, step: int, checkpoint: Checkpoint, keep: int) -> Path:
+        path = save(folder, step, checkpoint, keep)
         log.append(Operation("mark", f"saved {step}"))
+        return path
 
     RunFolder.commit = commit_and_mark  # type: ignore[method-assign,assignment]
     RunFolder.save = save_and_mark  # type: ignore[method-assign,assignment]

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from tokenworlds.runs.events import read_metrics
 from tokenworlds.runs.metrics import Average, MetricsFile
-from tokenworlds.training import loop
-from tokenworlds.training.loop import EPISODES, Throughput
+from tokenworlds.training import throughput
+from tokenworlds.training.throughput import EPISODES, Throughput
 
 VALUES: list[dict[str, Tensor | float]] = [
     {"loss": torch.tensor(1.0), "return": 3.0},
@@ -162,7 +162,7 @@ class Clock:
 
 def test_the_time_left_counts_updates_and_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    monkeypatch.setattr(loop, "time", clock)
+    monkeypatch.setattr(throughput, "time", clock)
     measured = Throughput()
     work = {"agent_steps": 1000, "world_updates": 250, "behaviour_updates": 0}
     assert measured.seconds_left(work, 20) is None
@@ -182,9 +182,9 @@ def test_the_time_left_counts_updates_and_evaluation(monkeypatch: pytest.MonkeyP
 
 def test_throughput_uses_recent_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    monkeypatch.setattr(loop, "time", clock)
+    monkeypatch.setattr(throughput, "time", clock)
     measured = Throughput()
-    for seconds in [9.0] * 100 + [1.0] * loop.WINDOW:
+    for seconds in [9.0] * 100 + [1.0] * throughput.WINDOW:
         with measured.measure("agent_steps", 1):
             clock.now += seconds
     assert measured.seconds_left({"agent_steps": 10}, 0) == pytest.approx(10.0)

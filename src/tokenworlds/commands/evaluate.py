@@ -104,7 +104,7 @@ class Evaluate(RunOptions):
 
     def file(self, folder: Path, spec: "RunSpec", result: "Result") -> Path:
         """evaluation.json for the recipe's final evaluation, else a file in evaluations/."""
-        from tokenworlds.evaluation.results import FILE, FOLDER
+        from tokenworlds.evaluation.results import FILE, FOLDER, name_of
 
         usual = spec.recipe.evaluation
         played = (result.env, result.protocol, result.seed, result.temperature)
@@ -112,7 +112,4 @@ class Evaluate(RunOptions):
         if same and len(result.returns) == usual.final_episodes and self.checkpoint == "last":
             return folder / FILE
         (folder / FOLDER).mkdir(exist_ok=True)
-        words = [f"step-{result.agent_steps}", result.protocol, f"s{result.seed}"]
-        if result.temperature != usual.temperature:
-            words.append(f"t{result.temperature:g}")
-        return folder / FOLDER / f"{'-'.join(words)}-{len(result.returns)}-episodes.json"
+        return folder / FOLDER / name_of(result, usual.temperature)

@@ -16,6 +16,7 @@ from tokenworlds.evaluation.results import Result
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training import session
+from tokenworlds.training.callbacks import CallbackFailed
 from tokenworlds.training.learner import NonFiniteLoss
 from tokenworlds.training.session import SessionEnd
 
@@ -69,7 +70,7 @@ def run_session(work: Session, spec: RunSpec, folder: RunFolder) -> int:
             interruption.listening(screen.stopping),
         ):
             end = work(spec, folder, screen, interruption)
-    except EnvironmentFailed as error:
+    except (EnvironmentFailed, CallbackFailed) as error:
         raise UserError(f"{error}{resume_hint(folder.path)}") from error
     except NonFiniteLoss as error:
         raise Failure(f"{error}; the last checkpoint is in {folder.path}") from error

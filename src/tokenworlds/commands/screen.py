@@ -20,7 +20,7 @@ from rich.text import Text
 
 from tokenworlds.envs.catalogue import best_return
 from tokenworlds.runs.spec import RunSpec
-from tokenworlds.training.loop import EPISODES
+from tokenworlds.training.throughput import EPISODES
 
 STOPPING = "stopping after this phase; press Ctrl-C again to exit at once"
 BARS = "▁▂▃▄▅▆▇█"

@@ -83,6 +83,12 @@ class Progress:
         due = {name: max(n - self.updates.get(name, 0), 0) for name, n in goal.updates.items()}
         return Progress(max(goal.steps - self.steps, 0), due)
 
+    def furthest(self, other: "Progress") -> "Progress":
+        """The larger of both numbers, for steps and for each learner."""
+        names = {**self.updates, **other.updates}
+        updates = {n: max(self.updates.get(n, 0), other.updates.get(n, 0)) for n in names}
+        return Progress(max(self.steps, other.steps), updates)
+
     def reaches(self, goal: "Progress") -> bool:
         left = self.left(goal)
         return not left.steps and not left.update_count

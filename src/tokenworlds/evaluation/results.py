@@ -194,6 +194,14 @@ def to_document(result: Result) -> dict[str, Any]:
     }
 
 
+def name_of(result: Result, usual_temperature: float) -> str:
+    """The name of a result in evaluations/."""
+    words = [f"step-{result.agent_steps}", result.protocol, f"s{result.seed}"]
+    if result.temperature != usual_temperature:
+        words.append(f"t{result.temperature:g}")
+    return f"{'-'.join(words)}-{len(result.returns)}-episodes.json"
+
+
 def read_result(path: Path) -> Result | None:
     """Read a result, None if the file does not exist; `DamagedFile` if its checksum differs."""
     if not path.exists():

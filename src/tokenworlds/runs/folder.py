@@ -7,6 +7,7 @@ file, whatever its name.
 
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 import time
@@ -21,7 +22,8 @@ from tokenworlds.core.description import from_json, to_json
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.files import DamagedFile
 from tokenworlds.runs import checkpoint as checkpoints
-from tokenworlds.runs.checkpoint import RUN, Checkpoint, step_of
+from tokenworlds.runs.checkpoint import RUN, Checkpoint, folder_name, step_of
+from tokenworlds.runs.history import changed, versions
 from tokenworlds.runs.machine import describe_machine
 from tokenworlds.runs.own_code import Trust
 from tokenworlds.runs.spec import RunSpec
@@ -71,8 +73,7 @@ class RunFolder:
         self._hold(STARTING, os.O_RDWR | os.O_CREAT)
         machine = describe_machine()
         described = {"format": FORMAT, "run": to_json(spec)}
-        document = {**described, **(facts or {}), "machine": machine}
-        self._document = (json.dumps(document, indent=2) + "\n").encode()
+        self._document = encoded({**described, **(facts or {}), "machine": machine})
         files.write_file(self.path, STARTING, self._document)
         files.remove_tree(self.path / "checkpoints")
 
@@ -170,19 +171,36 @@ class RunFolder:
             return False
         return self._lock is not None and os.path.samestat(os.fstat(self._lock), found)
 
+    def change(self, spec: RunSpec, command: str, agent_steps: int) -> None:
+        """Replace the specification of a locked run; run.json keeps the one before.
+
+        The new file is locked before it gets its name: the folder is never free.
+        """
+        self._document = encoded(changed(self.document, to_json(spec), command, agent_steps))
+        partial = f"{files.PARTIAL}{os.getpid()}-{RUN}"
+        files.write_file(self.path, partial, self._document)
+        lock = files.open_inside(self.path, partial, os.O_RDWR)
+        take_lock(lock)
+        os.replace(self.path / partial, self.path / RUN)
+        files.sync(self.path)
+        self.unlock()
+        self._lock = lock
+
     def unlock(self) -> None:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
-    def save(self, step: int, checkpoint: Checkpoint, keep: int) -> None:
+    def save(self, step: int, checkpoint: Checkpoint, keep: int) -> Path:
         """Write a checkpoint; delete all but the newest `keep` and the best that it names."""
         self.saved = self._write(step, checkpoint, checkpoints.STEP)
         self._tidy(step, keep, best_step(checkpoint))
+        return self.path / "checkpoints" / folder_name(step)
 
-    def save_best(self, step: int, checkpoint: Checkpoint) -> None:
+    def save_best(self, step: int, checkpoint: Checkpoint) -> Path:
         """Write the agent of the best evaluation; the next `save` deletes the one before it."""
         self._write(step, checkpoint, checkpoints.BEST)
+        return self.path / "checkpoints" / folder_name(step, checkpoints.BEST)
 
     def _write(self, step: int, checkpoint: Checkpoint, kind: str) -> str:
         if not (self._holds(RUN) or self._holds(STARTING)):
@@ -273,11 +291,16 @@ class RunFolder:
             yield from fresh
 
     def _compare(self, checkpoint: Checkpoint) -> None:
-        """Raise `UserError` if run.json is not as it was when the checkpoint was written."""
+        """Raise `UserError` if run.json is not as it was when the checkpoint was written.
+
+        Changes that its history records are undone first.
+        """
         document = self.document
         if checkpoint.run == self._document:
             return
         saved = files.parse_json(checkpoint.run, checkpoint.place / RUN)
+        if any(saved == earlier for earlier in itertools.islice(versions(document), 1, None)):
+            return
         where = first_difference(saved, document) or "in its layout"
         raise UserError(
             f"{self.path / RUN} was changed after the run began: it differs {where}; "
@@ -320,6 +343,11 @@ def take_lock(descriptor: int) -> bool:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
     return False
+
+
+def encoded(document: Mapping[str, Any]) -> bytes:
+    """The content of run.json."""
+    return (json.dumps(document, indent=2) + "\n").encode()
 
 
 def first_difference(before: Any, after: Any, place: str = "") -> str | None:

@@ -1,9 +1,7 @@
 """The training loop: the phases of a schedule, with evaluations, logs and checkpoints between."""
 
-import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from statistics import mean
 from typing import Any
@@ -22,17 +20,24 @@ from tokenworlds.evaluation.episodes import (
 )
 from tokenworlds.evaluation.results import TrainingEpisodes
 from tokenworlds.runs.checkpoint import Checkpoint, explaining_misfits
+from tokenworlds.runs.extension import schedule_of
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.metrics import Average, MetricsFile
-from tokenworlds.runs.recipe import build_schedule
 from tokenworlds.runs.spec import RunSpec
+from tokenworlds.training.callbacks import Callback, Event, EventKind, deliver
+from tokenworlds.training.throughput import EPISODES, Throughput, work_of
 from tokenworlds.training.trainer import Trainer
 
 
 class Loop:
-    """Trains until the schedule's goal is reached or the user asks to stop."""
+    """Trains until the schedule's goal is reached or the user asks to stop.
 
-    def __init__(self, spec: RunSpec, folder: RunFolder, screen: Screen) -> None:
+    `on_event` are told what happens, between phases: if one fails, the run can be saved.
+    """
+
+    def __init__(
+        self, spec: RunSpec, folder: RunFolder, screen: Screen, on_event: Sequence[Callback] = ()
+    ) -> None:
         self.spec = spec
         self.folder = folder
         self.screen = screen
@@ -41,9 +46,14 @@ class Loop:
         self.average = Average()
         self.collected = TrainingEpisodes()
         self.throughput = Throughput()
-        self.schedule = build_schedule(spec.recipe)
+        self.schedule = schedule_of(spec)
         self.goal = self.schedule.goal
+        self._on_event = on_event
+        self._events: list[Event] = []
+        """Events that callbacks do not know yet."""
         self._tended = 0
+        self._owed = False
+        """Whether an evaluation is due that has not been made."""
         self._saved: Progress | None = None
         self._cut = False
         """Whether the last phase was not completed."""
@@ -69,6 +79,7 @@ class Loop:
         """Start a new run with a first checkpoint."""
         self.trainer.replay.clear()
         self.metrics.clear()
+        self.happened("start")
         self.save()
         self.folder.commit()
 
@@ -88,6 +99,7 @@ class Loop:
             notes += inexactness(self._inexact)
         for text in (*newest.skipped, *notes):
             self.screen.note(text)
+        self.happened("start", resumed=True)
         if not with_replay:
             self._collect_anew()
 
@@ -119,6 +131,7 @@ class Loop:
         notes += self.metrics.restore(found.state["metrics"])
         self.average.restore(found.state["average"])
         self._tended = found.state["tended"]
+        self._owed = found.state.get("owed", False)
         self._best = found.state.get("best")
         self.collected = TrainingEpisodes(**found.state.get("collected", {}))
         self._inexact = found.state["inexact"]
@@ -145,6 +158,7 @@ class Loop:
                 self._note(metrics)
             self._tend(should_stop)
         self.save()
+        self.deliver()
         return self.finished
 
     def _collect(self, phase: Phase) -> None:
@@ -164,20 +178,27 @@ class Loop:
             self.average.add(values)
 
     def _tend(self, should_stop: Callable[[], bool]) -> None:
-        """Evaluate, log and save if due. A stopped evaluation is due again after a resume."""
+        """Log, evaluate and save if due.
+
+        A stopped evaluation is owed, and made after a resume. So is one that is due at the end of
+        a run, where the final evaluation takes its place, if the run is extended.
+        """
         recipe = self.spec.recipe
-        try:
-            if self._due(recipe.evaluation.every) and not self.finished:
-                self._evaluate(should_stop)
-        except EvaluationStopped:
-            return
         if self._due(recipe.housekeeping.log_every):
-            self._log({**self.average.take(), **self._counts()})
+            self._log("log", {**self.average.take(), **self._counts()})
+        self._owed = self._owed or self._due(recipe.evaluation.every)
         self._tended = self.step
+        if self._owed and not self.finished:
+            try:
+                self._evaluate(should_stop)
+            except EvaluationStopped:
+                return
+            self._owed = False
         saved = self.schedule.step(self._saved or Progress())
         if Every(recipe.housekeeping.save_every).due(saved, self.step):
             self.save()
         self._show()
+        self.deliver()
 
     def _due(self, every: int) -> bool:
         return Every(every).due(self._tended, self.step)
@@ -195,10 +216,23 @@ class Loop:
         )
         self.screen.progress(self.steps, rates, left, step / end)
 
-    def _log(self, values: Mapping[str, float | int]) -> None:
+    def _log(self, kind: EventKind, values: Mapping[str, float | int]) -> None:
         event = {**self.units(), **values}
         self.metrics.write(event)
         self.screen.event(event)
+        self.happened(kind, values=event)
+
+    def happened(self, kind: EventKind, **more: Any) -> None:
+        """Remember an event until the next `deliver`."""
+        event = Event(
+            kind=kind, run=self.folder.path, spec=self.spec, agent_steps=self.steps, **more
+        )
+        self._events.append(event)
+
+    def deliver(self) -> None:
+        """Tell callbacks what happened; an event that makes one fail is not repeated."""
+        events, self._events = self._events, []
+        deliver(events, self._on_event)
 
     def _counts(self) -> dict[str, int]:
         """Episodes so far, and those that unlocked each achievement."""
@@ -223,8 +257,9 @@ class Loop:
         # A later evaluation that is as good does not count: the earlier checkpoint is kept.
         if self._best is None or score > self._best["return"]:
             self._best = {"step": self.step, "return": score}
-            self.folder.save_best(self.step, self.trainer.agent_checkpoint(**self._results()))
-        self._log({"evaluation/return": score, "evaluation/episodes": len(episodes)})
+            best = self.trainer.agent_checkpoint(**self._results())
+            self.happened("best", path=self.folder.save_best(self.step, best))
+        self._log("evaluation", {"evaluation/return": score, "evaluation/episodes": len(episodes)})
 
     def evaluate(
         self, episodes: int, should_stop: Callable[[], bool] = lambda: False
@@ -249,11 +284,13 @@ class Loop:
             metrics=self.metrics.state(),
             average=self.average.state(),
             tended=self._tended,
+            owed=self._owed,
             inexact=self._inexact,
             cut=self._cut,
             **self._results(),
         )
-        self.folder.save(self.step, checkpoint, self.spec.recipe.housekeeping.keep)
+        path = self.folder.save(self.step, checkpoint, self.spec.recipe.housekeeping.keep)
+        self.happened("checkpoint", path=path)
         self._saved = self.trainer.progress
 
     def _results(self) -> dict[str, Any]:
@@ -290,49 +327,3 @@ def prefill(schedule: Schedule) -> int:
         if any(phase.updates.values()):
             break
     return collected
-
-
-def work_of(progress: Progress) -> dict[str, int]:
-    """Units of work by the names under which throughput is measured."""
-    updates = {f"{name}_updates": count for name, count in progress.updates.items()}
-    return {"agent_steps": progress.steps, **updates}
-
-
-WINDOW = 50
-EPISODES = "evaluation_episodes"
-
-
-class Throughput:
-    """Seconds and units of the last `WINDOW` measurements of each kind of work."""
-
-    def __init__(self) -> None:
-        self._measured: dict[str, deque[tuple[float, int]]] = {}
-
-    @contextmanager
-    def measure(self, kind: str, units: int) -> Iterator[None]:
-        begin = time.perf_counter()
-        yield
-        measured = self._measured.setdefault(kind, deque(maxlen=WINDOW))
-        measured.append((time.perf_counter() - begin, units))
-
-    def rates(self) -> Mapping[str, float]:
-        """Units of each kind of work per second spent on it."""
-        return {kind: rate_of(measured) for kind, measured in self._measured.items()}
-
-    def seconds_left(self, work: Mapping[str, int], episodes: int) -> float | None:
-        """The time for units of each kind of work and for episodes of evaluation.
-
-        None while some of the work was never measured. Episodes count from the first evaluation
-        on.
-        """
-        due = {kind: units for kind, units in work.items() if units}
-        if not due.keys() <= self._measured.keys():
-            return None
-        if EPISODES in self._measured:
-            due[EPISODES] = episodes
-        return sum((units / rate_of(self._measured[kind]) for kind, units in due.items()), 0.0)
-
-
-def rate_of(measured: deque[tuple[float, int]]) -> float:
-    seconds = sum(took for took, _ in measured)
-    return sum(units for _, units in measured) / max(seconds, 1e-9)

@@ -1,6 +1,7 @@
 """Start or resume a run, train it to the end, then evaluate it and write its report."""
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,11 +16,12 @@ from tokenworlds.evaluation.episodes import EvaluationStopped
 from tokenworlds.evaluation.results import FILE, Result, read_result, write_result
 from tokenworlds.replay.store import ReplayStore
 from tokenworlds.runs.checkpoint import Checkpoint, explaining_misfits
+from tokenworlds.runs.extension import schedule_of
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.machine import describe_machine
 from tokenworlds.runs.metrics import check_metrics
-from tokenworlds.runs.recipe import build_schedule
 from tokenworlds.runs.spec import RunSpec
+from tokenworlds.training.callbacks import Callback, CallbackFailed
 from tokenworlds.training.dry_run import dry_run, naming_mismatches
 from tokenworlds.training.evaluation import (
     TrainedAgent,
@@ -46,15 +48,21 @@ class SessionEnd:
 
 
 def start(
-    spec: RunSpec, folder: RunFolder, screen: Screen, should_stop: Stop, command: str = ""
+    spec: RunSpec,
+    folder: RunFolder,
+    screen: Screen,
+    should_stop: Stop,
+    command: str = "",
+    on_event: Sequence[Callback] = (),
 ) -> SessionEnd:
     """Train from scratch. A recipe that fails its dry run leaves no folder behind.
 
-    `command` is the command that makes this run; run.json keeps it.
+    `command` is the command that makes this run; run.json keeps it. `on_event` are told what
+    happens.
     """
     folder.check_unused()
     with naming_mismatches():
-        loop = Loop(spec, folder, screen)
+        loop = Loop(spec, folder, screen, on_event)
     with closing(loop):
         with naming_mismatches():
             dry_run(loop.trainer.agent, spec.recipe, loop.trainer.envs.frame_shape)
@@ -77,6 +85,7 @@ def resume(
     screen: Screen,
     should_stop: Stop,
     with_replay: bool = True,
+    on_event: Sequence[Callback] = (),
 ) -> SessionEnd:
     """Continue from the newest checkpoint."""
     with ExitStack() as stack:
@@ -84,7 +93,7 @@ def resume(
         stack.callback(folder.unlock)
         for text in version_warnings(folder.machine, describe_machine()):
             screen.note(text)
-        loop = stack.enter_context(closing(Loop(spec, folder, screen)))
+        loop = stack.enter_context(closing(Loop(spec, folder, screen, on_event)))
         loop.resume(with_replay)
         return train(loop, should_stop)
 
@@ -102,13 +111,30 @@ def version_warnings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[
 
 
 def train(loop: Loop, should_stop: Stop) -> SessionEnd:
-    """Train to the end, evaluate and report.
+    """Train to the end, evaluate and report; callbacks hear of the beginning and of the end."""
+    try:
+        end = train_to_the_end(loop, should_stop)
+    except BaseException as error:
+        loop.happened("end", reason=f"{type(error).__name__}: {error}")
+        # The error that ended the session must not be hidden by that of a callback.
+        with contextlib.suppress(Exception):
+            loop.deliver()
+        raise
+    final = {} if end.result is None else final_values(end.result)
+    loop.happened("end", reason="finished" if final else "stopped", values=final)
+    loop.deliver()
+    return end
 
-    If an environment fails, the run is saved first, so that it can be resumed from there.
-    """
+
+def final_values(result: Result) -> dict[str, float | int]:
+    return {"final/return": result.score.mean, "final/episodes": result.score.episodes}
+
+
+def train_to_the_end(loop: Loop, should_stop: Stop) -> SessionEnd:
+    """If an environment or a callback fails, the run is saved, so that it can be resumed."""
     try:
         finished = loop.run(should_stop)
-    except EnvironmentFailed:
+    except (EnvironmentFailed, CallbackFailed):
         loop.save()
         raise
     progress = loop.trainer.progress
@@ -124,7 +150,7 @@ def train(loop: Loop, should_stop: Stop) -> SessionEnd:
 
 def finish(spec: RunSpec, folder: RunFolder, should_stop: Stop, note: Note) -> SessionEnd | None:
     """Evaluate and report a trained run, unless that is done; None if training is not over."""
-    schedule = build_schedule(spec.recipe)
+    schedule = schedule_of(spec)
     if folder.latest_step < schedule.step(schedule.goal):
         return None
     newest = folder.newest()

@@ -32,13 +32,12 @@ class Interleaved(Component):
         return Progress(self.steps, self._due(self.steps, {}))
 
     def phases(self, progress: Progress) -> Iterator[Phase]:
-        """The warm-up as one phase, then one phase for each step of the environments."""
+        """One phase for each step of the environments, in the warm-up too."""
         steps, done = progress.steps, dict(progress.updates)
         warm = min(round_up(self.config.warm_up, self.num_envs), self.steps)
-        if steps < warm:
-            random = self.config.random_warm_up
-            yield Phase((warm - steps) // self.num_envs, {}, random=random)
-            steps = warm
+        while steps < warm:
+            yield Phase(1, {}, random=self.config.random_warm_up)
+            steps += self.num_envs
         while steps < self.steps:
             steps += self.num_envs
             due = self._due(steps, done)

@@ -64,7 +64,7 @@ class Rounds(ABC):
     def phases(self, progress: Progress) -> Iterator[Phase]:
         for done in range(self.done(progress), self.rounds):
             yield from self.round_phases(done, progress)
-            progress = self.end(done + 1)
+            progress = progress.furthest(self.end(done + 1))
 
     def step(self, progress: Progress) -> int:
         """Interpolated within a round by the share of its steps and updates that are done."""

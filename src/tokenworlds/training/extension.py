@@ -1,0 +1,63 @@
+"""Give a run more steps than it was started with."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from tokenworlds.core.errors import UserError
+from tokenworlds.core.files import DamagedFile
+from tokenworlds.core.progress import Progress
+from tokenworlds.evaluation.results import FILE, FOLDER, name_of, read_result, write_result
+from tokenworlds.runs.checkpoint import explaining_misfits
+from tokenworlds.runs.extension import schedule_of
+from tokenworlds.runs.folder import RunFolder
+from tokenworlds.runs.spec import Extension, RunSpec
+from tokenworlds.training.trainer import progress_of
+
+
+def extend_run(folder: RunFolder, spec: RunSpec, steps: int, command: str = "") -> RunSpec:
+    """Set the agent steps of a whole run; returns the specification with which to resume it.
+
+    run.json records the change with `command`. The result of the shorter run moves to evaluations/.
+    """
+    before = spec.recipe.steps
+    if steps == before:
+        return spec
+    if steps < before:
+        raise UserError(f"{folder.path} has {before:,} steps: extend it to more, not {steps:,}")
+    with locked(folder):
+        newest = folder.newest().checkpoint
+        with explaining_misfits(newest):
+            progress = progress_of(newest)
+        spec = replace(
+            spec,
+            recipe=replace(spec.recipe, steps=steps),
+            extended=extension_at(progress, schedule_of(spec).step(progress)),
+        )
+        keep_result(folder, spec.recipe.evaluation.temperature)
+        folder.change(spec, command, progress.steps)
+    return spec
+
+
+@contextmanager
+def locked(folder: RunFolder) -> Iterator[None]:
+    folder.lock()
+    try:
+        yield
+    finally:
+        folder.unlock()
+
+
+def extension_at(progress: Progress, step: int) -> Extension:
+    return Extension(step=step, steps=progress.steps, updates=dict(progress.updates))
+
+
+def keep_result(folder: RunFolder, temperature: float) -> None:
+    """Copy the final result of the run so far: that of the longer run will replace it."""
+    try:
+        result = read_result(folder.path / FILE)
+    except DamagedFile:
+        return
+    if result is not None:
+        (folder.path / FOLDER).mkdir(exist_ok=True)
+        write_result(folder.path / FOLDER / name_of(result, temperature), result)
