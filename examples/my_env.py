@@ -1,6 +1,7 @@
-"""An environment of your own: any Gymnasium environment that renders RGB arrays.
+"""An environment of your own: any Gymnasium environment whose observations are images.
 
-PYTHONPATH=examples tokenworlds train --env gym:my_env:Corridor-v0
+tokenworlds train --env examples/my_env.py:make
+PYTHONPATH=examples tokenworlds train --env gym:my_env:Corridor-v0 --env-set render=true
 """
 
 from typing import Any
@@ -40,6 +41,10 @@ class Corridor(gymnasium.Env[np.ndarray, np.int64]):
         side = 64 // CELLS
         frame[28 : 28 + side, self._cell * side : (self._cell + 1) * side] = 255
         return frame
+
+
+def make() -> gymnasium.Env[np.ndarray, np.int64]:
+    return gymnasium.wrappers.TimeLimit(Corridor(), 32)
 
 
 gymnasium.register("Corridor-v0", entry_point="my_env:Corridor", max_episode_steps=32)

@@ -63,7 +63,8 @@ def test_a_failure_is_one_sentence_about_the_environment(
     (tmp_path / f"{module}.py").write_text(MAZE.format(name=module, fault=fault))
     monkeypatch.syspath_prepend(tmp_path)
     words, name = train(tmp_path / "run"), f"gym:{module}:{module}-v0"
-    assert main([*words[:1], "--env", name, *words[1:]]) == 2
+    env = ["--env", name, "--env-set", "render=true"]
+    assert main([*words[:1], *env, *words[1:]]) == 2
     text = sentence(capsys.readouterr().err)
     # The time limit of the id ends a game after five steps.
     assert text.startswith(f"environment {name} failed at step 4 of game 1: {reason}")

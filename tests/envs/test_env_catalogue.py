@@ -7,7 +7,7 @@ import pytest
 
 from tokenworlds.core.errors import UserError
 from tokenworlds.envs import EnvSpec, make
-from tokenworlds.envs.catalogue import best_return, canonical, families
+from tokenworlds.envs.catalogue import best_return, canonical, example_spec, families
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,9 @@ from tokenworlds.envs.catalogue import best_return, canonical, families
         ("crafter:reward", "crafter"),
         ("minatar:SpaceInvaders", "minatar:space_invaders"),
         ("gym:CartPole-v1", "gym:CartPole-v1"),
+        ("my_env.py:make", "python:my_env.py:make"),
+        ("./games/../my_env.py:make", "python:my_env.py:make"),
+        ("my_package.games:Maze", "python:my_package.games:Maze"),
     ],
 )
 def test_names_are_stored_in_full(given: str, full: str) -> None:
@@ -94,7 +97,7 @@ def test_all_examples_can_be_made() -> None:
             assert canonical(name) == name
             assert EnvSpec(name).protocol == next(iter(family.protocols))
             if family.installed:
-                make(name, size=32).close()
+                example_spec(name, size=32).make().close()
 
 
 def test_best_returns_are_known_for_the_toys_only() -> None:
@@ -110,7 +113,7 @@ def test_a_step_of_atari_is_four_frames_and_one_of_dmc_two() -> None:
 
 
 def test_the_families_are_found_and_the_built_in_one_is_first() -> None:
-    assert list(families()) == ["toy", "atari", "crafter", "dmc", "gym", "minatar"]
+    assert list(families()) == ["toy", "python", "atari", "crafter", "dmc", "minatar", "gym"]
 
 
 def run(code: str) -> tuple[int, str, str]:
@@ -136,8 +139,8 @@ def test_environments_print_nothing_even_if_they_are_not_closed() -> None:
     names = ["atari:Pong", "gym:CartPole-v1", "dmc:cheetah-run", "dmc:walker-walk"]
     names = [name for name in names if families()[name.partition(":")[0]].installed]
     code = f"""
-from tokenworlds.envs import make
-envs = [make(name) for name in {names}]
+from tokenworlds.envs.catalogue import example_spec
+envs = [example_spec(name).make() for name in {names}]
 [env.reset(0) for env in envs]
 """
     assert run(code) == (0, "", "")

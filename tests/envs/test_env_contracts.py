@@ -32,8 +32,8 @@ SPECS = [
     EnvSpec("minatar:breakout"),
     EnvSpec("minatar:seaquest", "minatar-sticky"),
     EnvSpec("dmc:reacher-easy", "dmc-vision-flat", size=32),
-    EnvSpec("gym:CartPole-v1"),
-    EnvSpec("gym:Pendulum-v1", size=48),
+    EnvSpec("gym:CartPole-v1", "gymnasium,render=true"),
+    EnvSpec("gym:Pendulum-v1", "gym", size=48),
 ]
 INSTALLED = {family.name: family.installed for family in families().values()}
 SPECS = [spec for spec in SPECS if INSTALLED[spec.name.partition(":")[0]]]

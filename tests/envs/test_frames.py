@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from env_trajectories import random_action
@@ -5,8 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tokenworlds.core.protocols import Env
-from tokenworlds.envs import EnvSpec, make
+from tokenworlds.envs import make
 from tokenworlds.envs.atari import PROTOCOLS, Atari, new_interface, rom_path
+from tokenworlds.envs.catalogue import example_spec
 from tokenworlds.envs.frames import resize_area, to_grey
 
 sides = st.integers(1, 12)
@@ -70,7 +73,8 @@ def test_grey_frames_are_the_luma_of_the_colour_frames(name: str) -> None:
     package = {"minatar": "minatar", "gym": "pygame"}.get(name.partition(":")[0])
     if package:
         pytest.importorskip(package)
-    grey, colour = EnvSpec(name, size=32, grey=True).make(), EnvSpec(name, size=32).make()
+    spec = example_spec(name, size=32)
+    grey, colour = replace(spec, grey=True).make(), spec.make()
     assert isinstance(grey, Env)
     assert grey.action_space == colour.action_space
     np.testing.assert_array_equal(grey.reset(3), to_grey(colour.reset(3)))

@@ -1,5 +1,5 @@
+import itertools
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
@@ -8,7 +8,11 @@ import pytest
 from gymnasium import spaces
 
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.protocols import Env
+from tokenworlds.envs import make
+from tokenworlds.envs.actions import to_native
 from tokenworlds.envs.gym import Gym
+from tokenworlds.envs.options import EnvOptions
 
 
 class Small(gymnasium.Env[Any, Any]):
@@ -44,18 +48,14 @@ class Small(gymnasium.Env[Any, Any]):
 BLACK = np.zeros((10, 20, 3), np.uint8)
 
 
-def open_small(action_space: spaces.Space[Any], image: Any = BLACK) -> Gym:
-    def create(**given: Any) -> Small:
-        return Small(action_space, image, **given)
-
-    gymnasium.register("Small-v0", create)
-    return Gym("Small-v0", size=8)
+def open_small(action_space: spaces.Space[Any], image: Any = BLACK, **options: Any) -> Gym:
+    environment = Small(action_space, image, render_mode="rgb_array")
+    chosen = EnvOptions(render=True, **options)
+    return Gym(environment, name="gym:Small-v0", size=8, options=chosen)
 
 
-@pytest.fixture(autouse=True)
-def _forget() -> Iterator[None]:
-    yield
-    gymnasium.registry.pop("Small-v0", None)
+def open_id(name: str) -> Env:
+    return make(f"gym:{name}", size=8, render=True)
 
 
 def actions(env: Gym) -> list[Any]:
@@ -93,13 +93,80 @@ def test_a_terminated_step_is_not_truncated() -> None:
 
 
 @pytest.mark.parametrize(
-    "space",
-    [spaces.MultiDiscrete([2, 2]), spaces.Box(-np.inf, np.inf, (2,))],
-    ids=["multi-discrete", "unbounded"],
+    ("space", "size", "action", "native"),
+    [
+        (spaces.MultiDiscrete([2, 3]), 6, 4, [1, 1]),
+        (spaces.MultiDiscrete([2, 3], start=[5, -1]), 6, 4, [6, 0]),
+        (spaces.MultiDiscrete(np.array([[2], [3]])), 6, 5, [[1], [2]]),
+        (spaces.MultiBinary(3), 8, 6, [1, 1, 0]),
+    ],
+    ids=["product", "start", "shape", "binary"],
 )
-def test_unsupported_action_spaces_are_errors(space: spaces.Space[Any]) -> None:
-    with pytest.raises(UserError, match="Discrete or bounded Box"):
+def test_each_combination_of_choices_is_an_action(
+    space: spaces.Space[Any], size: int, action: int, native: list[Any]
+) -> None:
+    env = open_small(space)
+    env.reset(0)
+    assert (env.action_space.size, env.action_space.discrete) == (size, True)
+    env.step(action)
+    assert actions(env)[0].tolist() == native
+    assert space.contains(actions(env)[0])
+
+
+def test_the_actions_of_a_product_are_all_different() -> None:
+    space = spaces.MultiDiscrete([3, 4, 2])
+    natives = {tuple(to_native(space, np.asarray(action))) for action in range(24)}
+    assert natives == set(itertools.product(range(3), range(4), range(2)))
+
+
+def test_whole_numbers_of_a_box_are_rounded() -> None:
+    env = open_small(spaces.Box(0, 10, (1,), np.int32))
+    env.reset(0)
+    env.step(np.array([0.15], np.float32))  # 5.75
+    assert actions(env)[0].tolist() == [6]
+
+
+@pytest.mark.parametrize(
+    ("space", "reason"),
+    [
+        (spaces.MultiDiscrete([32, 33]), "1,056 combinations: at most 1,024"),
+        (spaces.Box(-np.inf, np.inf, (2,)), "an agent needs Discrete, .* or a bounded Box"),
+        (spaces.Tuple([spaces.Discrete(2)]), "an agent needs Discrete"),
+    ],
+    ids=["too-many", "unbounded", "tuple"],
+)
+def test_unsupported_action_spaces_are_errors(space: spaces.Space[Any], reason: str) -> None:
+    with pytest.raises(UserError, match=reason):
         open_small(space)
+
+
+def test_a_skipped_frame_adds_its_reward_and_stops_at_the_end() -> None:
+    env = open_small(spaces.Discrete(2), frame_skip=2)
+    env.reset(0)
+    steps = [env.step(1), env.step(1)]
+    assert [step.reward for step in steps] == [2.0, 1.0]
+    assert [step.over for step in steps] == [False, True]
+    assert actions(env) == [1, 1, 1]
+
+
+def test_a_time_limit_truncates() -> None:
+    env = open_small(spaces.Discrete(2), time_limit=2)
+    env.reset(0)
+    env.step(0)
+    step = env.step(0)
+    assert (step.terminated, step.truncated, step.over) == (False, True, True)
+
+
+def test_rewards_are_clipped_in_training_and_not_in_evaluation() -> None:
+    def reward(evaluation: bool) -> float:
+        options = EnvOptions(render=True, clip_rewards=True, frame_skip=2)
+        small = Small(spaces.Discrete(2), BLACK, render_mode="rgb_array")
+        env = Gym(small, name="small", size=8, options=options, evaluation=evaluation)
+        env.reset(0)
+        return env.step(0).reward
+
+    assert reward(evaluation=False) == 1.0
+    assert reward(evaluation=True) == 2.0
 
 
 def test_an_environment_that_does_not_render_is_an_error() -> None:
@@ -109,15 +176,15 @@ def test_an_environment_that_does_not_render_is_an_error() -> None:
 
 def test_an_unknown_id_is_an_error_with_the_nearest() -> None:
     with pytest.raises(UserError, match=r"did you mean 'CartPole-v1'"):
-        Gym("cartpol-v1")
+        open_id("cartpol-v1")
     with pytest.raises(UserError, match=r"unknown Gymnasium id 'gymnasium:Nothing-v0'"):
-        Gym("gymnasium:Nothing-v0")
+        open_id("gymnasium:Nothing-v0")
 
 
 def test_the_extra_for_rendering_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pygame", None)
     with pytest.raises(UserError, match=r"pip install 'tokenworlds\[gym\]'"):
-        Gym("CartPole-v1")
+        open_id("CartPole-v1")
 
 
 def test_another_missing_package_is_named_by_gymnasium(
@@ -125,14 +192,14 @@ def test_another_missing_package_is_named_by_gymnasium(
 ) -> None:
     monkeypatch.setitem(sys.modules, "mujoco", None)
     with pytest.raises(UserError, match=r"gymnasium\[mujoco\]"):
-        Gym("HalfCheetah-v5")
+        open_id("HalfCheetah-v5")
 
 
 def test_cartpole_is_terminated_and_pendulum_is_truncated() -> None:
     pytest.importorskip("pygame")
-    cartpole, pendulum = Gym("CartPole-v1", size=8), Gym("Pendulum-v1", size=8)
+    cartpole, pendulum = open_id("CartPole-v1"), open_id("Pendulum-v1")
     cartpole.reset(0)
-    while not (fallen := cartpole.step(1)).over:
+    while not (fallen := cartpole.step(np.asarray(1))).over:
         assert fallen.reward == 1.0
     assert (fallen.terminated, fallen.truncated) == (True, False)
     pendulum.reset(0)

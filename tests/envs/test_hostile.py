@@ -51,7 +51,7 @@ SENTENCES = {
 
 
 def spec_of(name: str) -> EnvSpec:
-    return EnvSpec(f"gym:hostile_envs:{name}-v0", size=8)
+    return EnvSpec(f"gym:hostile_envs:{name}-v0", "gymnasium,render=true", size=8)
 
 
 def step_to_failure(envs: VectorEnv) -> EnvironmentFailed:

@@ -13,10 +13,10 @@ from tokenworlds import Agent
 from tokenworlds.cli import main
 from tokenworlds.commands.choices import choose_run
 from tokenworlds.commands.train import Train
+from tokenworlds.core.own_modules import load_module
 from tokenworlds.core.protocols import Tokenizer, World
 from tokenworlds.core.types import Losses
 from tokenworlds.runs.events import read_metrics
-from tokenworlds.runs.own_code import load_module
 from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training import session
 from tokenworlds.training.dry_run import blank_segment, dry_run

@@ -15,6 +15,7 @@ from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.core.overrides import override
 from tokenworlds.core.precision import Precision, best_precision, insist_on_precision
 from tokenworlds.envs.catalogue import EnvSpec, canonical
+from tokenworlds.envs.options import with_options
 from tokenworlds.recipes.catalogue import Found, is_own, load, load_component
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.own_code import Trust, load_files, own_files
@@ -38,11 +39,12 @@ def choose_run(options: Train) -> RunSpec:
         options.recipe, options.size, options.env, options.assignments, options.steps
     )
     recipe, device = found.recipe, choose_device(options.device)
+    protocol = protocol_with(options.protocol, options.env_set)
     return RunSpec(
         recipe_name=stored_name(options.recipe),
         size=found.size,
         recipe=recipe,
-        env=EnvSpec(options.env, options.protocol, recipe.resolution, recipe.grey),
+        env=EnvSpec(options.env, protocol, recipe.resolution, recipe.grey),
         seed=options.seed,
         threads=options.threads or torch.get_num_threads(),
         device=device,
@@ -50,6 +52,11 @@ def choose_run(options: Train) -> RunSpec:
         compiled=options.compile,
         own_files=own_files(recipe),
     )
+
+
+def protocol_with(protocol: str, env_set: Sequence[Sequence[str]]) -> str:
+    """A protocol, or "" for the environment's first, with the options of --env-set."""
+    return with_options(protocol, list(itertools.chain.from_iterable(env_set)))
 
 
 def choose_recipe(
@@ -119,7 +126,8 @@ def devices() -> list[str]:
 def default_folder(spec: RunSpec) -> Path:
     """The folder of a run without --run."""
     recipe = spec.recipe_name.rpartition(":")[2].replace("_", "-")
-    env = spec.env.name.removeprefix("toy:").replace(":", "-").replace("/", "-")
+    env = spec.env.name.removeprefix("toy:").removeprefix("python:").replace(".py:", "-")
+    env = env.replace(":", "-").replace("/", "-")
     return Path("runs") / f"{recipe}-{env}-s{spec.seed}"
 
 

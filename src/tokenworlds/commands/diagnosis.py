@@ -21,7 +21,7 @@ from tokenworlds.commands.screen import PlainScreen
 from tokenworlds.core.config import variant
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.precision import best_precision, lack_of_bfloat16
-from tokenworlds.envs.catalogue import EnvSpec
+from tokenworlds.envs.catalogue import EnvSpec, example_spec
 from tokenworlds.envs.rendering import VARIABLE
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.machine import processor
@@ -117,7 +117,7 @@ def render_control() -> str:
 
 
 def reset_env(name: str) -> str:
-    env = EnvSpec(name).make()
+    env = example_spec(name).make()
     shape = env.reset(0).shape
     env.close()
     return f"resets, frames of {' x '.join(map(str, shape))}"

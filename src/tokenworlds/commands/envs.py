@@ -27,6 +27,7 @@ class Envs:
 
 def families() -> list[dict[str, Any]]:
     from tokenworlds.envs import catalogue
+    from tokenworlds.envs.options import ABOUT
     from tokenworlds.evaluation.benchmarks import BENCHMARKS
 
     benchmarks = BENCHMARKS.values()
@@ -36,6 +37,7 @@ def families() -> list[dict[str, Any]]:
             "about": family.about,
             "examples": list(family.examples),
             "protocols": dict(family.protocols),
+            "options": dict(ABOUT) if family.has_options else {},
             "installed": family.installed,
             "extra": family.extra,
             "benchmarks": [describe(each) for each in benchmarks if each.family == family.name],
@@ -50,10 +52,13 @@ def describe(benchmark: "Benchmark") -> dict[str, Any]:
 
 def lines(family: dict[str, Any]) -> Iterator[str]:
     yield f"{family['name']}: {family['about']}"
-    yield f"  {', '.join(family['examples'])}"
+    if family["examples"]:
+        yield f"  {', '.join(family['examples'])}"
     if not family["installed"]:
         yield f"  not installed: pip install 'tokenworlds[{family['extra']}]'"
     for name, meaning in family["protocols"].items():
         yield f"  protocol {name:18}{meaning}"
+    for name, meaning in family["options"].items():
+        yield f"  option   {name:18}{meaning}"
     for benchmark in family["benchmarks"]:
         yield f"  benchmark {benchmark['name']:17}{benchmark['line']}"

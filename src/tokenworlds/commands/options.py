@@ -75,6 +75,12 @@ Assignments = Annotated[
     NO_DEFAULT,
     arg(name="set", metavar="PATH=VALUE ..."),
 ]
+EnvAssignments = Annotated[
+    tuple[tuple[str, ...], ...],
+    UseAppendAction,
+    NO_DEFAULT,
+    arg(name="env-set", metavar="NAME=VALUE ..."),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +93,6 @@ class RunOptions:
     """Your own file with classes of the run, as my_agents.py:mine or my_agents.py; may be
     repeated."""
     env: Annotated[str, NO_DEFAULT, arg(metavar="ENV")] = ""
-    """The run's environment, if its name imports a module: gym:my_games:Maze-v0."""
+    """The run's environment, if its name imports a module: gym:my_games:Maze-v0, my_env.py:make."""
     trust: Switch = False
     """Execute the files and import the modules that the run names."""

@@ -6,7 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tokenworlds.commands.options import Assignments, BenchmarkEnv, Json, Recipe, Size
+from tokenworlds.commands.options import (
+    Assignments,
+    BenchmarkEnv,
+    EnvAssignments,
+    Json,
+    Recipe,
+    Size,
+)
 from tokenworlds.core.overrides import snake_case
 
 INDENT = 2
@@ -25,6 +32,8 @@ class Show:
     """Size of the networks."""
     assignments: Assignments = ()
     """Change settings of the recipe; may be repeated."""
+    env_set: EnvAssignments = ()
+    """Options of a Gymnasium environment, from 'tokenworlds envs', as in frame_skip=4."""
     json: Json = False
     """Print one JSON document."""
 
@@ -43,7 +52,7 @@ class Show:
         return {
             "name": self.recipe,
             "size": found.size,
-            **summarise(found.recipe, env),
+            **summarise(found.recipe, env, choices.protocol_with("", self.env_set)),
             "recipe": to_json(found.recipe),
         }
 

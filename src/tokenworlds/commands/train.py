@@ -12,6 +12,7 @@ from tokenworlds.commands.options import (
     Assignments,
     Count,
     Env,
+    EnvAssignments,
     Precision,
     Protocol,
     Recipe,
@@ -29,7 +30,7 @@ class Train:
     recipe: Annotated[Recipe, arg(metavar="[RECIPE]")] = "step-vq-m"
     """A recipe from 'tokenworlds agents', or your own: my_agents.py:mine."""
     env: Env = "catch"
-    """An environment from 'tokenworlds envs'."""
+    """An environment from 'tokenworlds envs', or your own: my_env.py:make."""
     size: Size = "nano"
     """Size of the networks and length of the training."""
     steps: Annotated[Count, default_text("the recipe's")] = None
@@ -51,6 +52,8 @@ class Train:
     """CPU threads; the same number is needed to reproduce a run exactly."""
     protocol: Protocol = ""
     """Protocol of the environment, from 'tokenworlds envs'."""
+    env_set: EnvAssignments = ()
+    """Options of a Gymnasium environment, from 'tokenworlds envs', as in frame_skip=4."""
 
     def execute(self) -> int:
         from tokenworlds.commands import choices, running
@@ -72,4 +75,6 @@ class Train:
                 words += [f"--{name}", str(value)]
         settings = [word for group in self.assignments for word in group]
         words += ["--set", *settings] if settings else []
+        env_options = [word for group in self.env_set for word in group]
+        words += ["--env-set", *env_options] if env_options else []
         return shlex.join([*words, "--compile"] if self.compile else words)

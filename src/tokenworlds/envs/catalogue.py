@@ -11,6 +11,8 @@ from tokenworlds.core.protocols import Env
 from tokenworlds.envs.boundary import check_spaces, naming_failures
 from tokenworlds.envs.frames import Grey
 from tokenworlds.envs.game import Family
+from tokenworlds.envs.options import EnvOptions, join_protocol, split_protocol, with_options
+from tokenworlds.envs.own import PYTHON, names_module
 
 SMALLEST = 8
 
@@ -29,17 +31,21 @@ class EnvSpec:
     grey: bool = False
 
     def __post_init__(self) -> None:
-        protocols = _split(self.name)[0].protocols
-        protocol = self.protocol or next(iter(protocols))
-        if protocol not in protocols:
-            raise unknown(f"protocol for {self.name}", protocol, protocols)
+        family, _ = _split(self.name)
+        protocol, options = split_protocol(self.protocol)
+        protocol = protocol or next(iter(family.protocols))
+        if protocol not in family.protocols:
+            raise unknown(f"protocol for {self.name}", protocol, family.protocols)
+        if options != EnvOptions() and not family.has_options:
+            raise UserError(f"{self.name} takes no option {options}: its protocol decides")
         object.__setattr__(self, "name", canonical(self.name))
-        object.__setattr__(self, "protocol", protocol)
+        object.__setattr__(self, "protocol", join_protocol(protocol, options))
 
     @property
     def frame_skip(self) -> int:
         """Raw frames of the emulator per agent step."""
-        return _split(self.name)[0].frame_skips.get(self.protocol, 1)
+        protocol, options = split_protocol(self.protocol)
+        return _split(self.name)[0].frame_skips.get(protocol, 1) * options.frame_skip
 
     def make(self, *, evaluation: bool = False) -> Env:
         """The environment, with square frames; evaluation plays whole games."""
@@ -65,9 +71,11 @@ def make(
     grey: bool = False,
     protocol: str | None = None,
     evaluation: bool = False,
+    **options: object,
 ) -> Env:
-    """The environment of a name; see `EnvSpec`."""
-    return EnvSpec(name, protocol or "", size, grey).make(evaluation=evaluation)
+    """The environment of a name, with options of `EnvOptions`; see `EnvSpec`."""
+    chosen = with_options(protocol or "", options)
+    return EnvSpec(name, chosen, size, grey).make(evaluation=evaluation)
 
 
 @functools.cache
@@ -78,8 +86,13 @@ def families() -> Mapping[str, Family]:
     modules = [importlib.import_module(f"{package.__name__}.{stem}") for stem in stems]
     values = [value for module in modules for value in vars(module).values()]
     found = [value for value in values if isinstance(value, Family)]
-    found.sort(key=lambda family: (family.package is not None, family.name))
+    found.sort(key=lambda family: (family.package is not None, family.has_options, family.name))
     return {family.name: family for family in found}
+
+
+def example_spec(name: str, size: int = 64) -> EnvSpec:
+    """An example of its family, with the options that it needs."""
+    return EnvSpec(name, _split(name)[0].example_protocol, size)
 
 
 def canonical(name: str) -> str:
@@ -90,10 +103,10 @@ def canonical(name: str) -> str:
 
 
 def module_of(name: str) -> str | None:
-    """The module that an environment's name asks to import, as in `gym:my_games:Maze-v0`."""
+    """The module that a name asks to import: `gym:my_games:Maze-v0`, `my_env.py:make`."""
     family, game = _split(name)
-    module, colon, _ = game.partition(":")
-    return module if family.name == "gym" and colon else None
+    module, colon, _ = game.rpartition(":")
+    return module if family.has_options and colon else None
 
 
 def best_return(name: str) -> float | None:
@@ -107,10 +120,13 @@ def _split(name: str) -> tuple[Family, str]:
         if name in family.short_names:
             return family, family.short_names[name]
     prefix, _, game = name.partition(":")
+    if game and names_module(prefix):
+        return families()[PYTHON], name
     if not game:
         found = families().values()
         names = {name for family in found for name in (*family.short_names, *family.examples)}
         raise unknown("environment", name, names)
     if prefix not in families():
-        raise unknown("environment family", prefix, families())
+        error = unknown("environment family", prefix, families())
+        raise UserError(f"{error}; an environment of your own is my_env.py:make")
     return families()[prefix], game

@@ -84,6 +84,8 @@ class Family:
     spelling of a game and may import `package`, which pip installs with the extra `extra`.
     `build_grey` is for games that render grey frames themselves; others are converted.
     `short_names` are complete names of environments, each with the game that it stands for.
+    With `has_options`, a protocol may be followed by options (`EnvOptions`); `example_protocol` has
+    those that the examples need.
     """
 
     name: str
@@ -100,6 +102,8 @@ class Family:
     """The best possible mean return of a game, where it is known."""
     frame_skips: Mapping[str, int] = field(default_factory=dict)
     """Raw frames per agent step of a protocol, if more than 1."""
+    has_options: bool = False
+    example_protocol: str = ""
 
     @property
     def installed(self) -> bool:

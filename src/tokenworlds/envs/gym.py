@@ -1,47 +1,91 @@
-"""Any Gymnasium environment, observed through the frames it renders."""
+"""Any Gymnasium environment: its image observations, or the frames it renders."""
 
 import contextlib
 import os
 import reprlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium import spaces
+from gymnasium.envs.registration import load_env_creator
 from numpy.typing import NDArray
 
 from tokenworlds.core.errors import UserError, missing_extra, unknown
-from tokenworlds.core.types import ActionSpace, EnvStep, FrameShape
+from tokenworlds.core.own_modules import import_here
+from tokenworlds.core.types import EnvStep, FrameShape
+from tokenworlds.envs.actions import action_space, to_native
 from tokenworlds.envs.boundary import InvalidValue, check_flag, check_reward, describe_array
 from tokenworlds.envs.frames import resize_area
 from tokenworlds.envs.game import Family, Game
+from tokenworlds.envs.observations import ImageReader
+from tokenworlds.envs.options import EnvOptions, split_protocol
 
 STEP_VALUES = "(observation, reward, terminated, truncated, info)"
+OBSERVED = "gymnasium"
+RENDERED = "gym"
+PROTOCOLS = {
+    OBSERVED: "image observations; rewards, termination and time limit of the environment",
+    RENDERED: "of earlier runs: gymnasium with the option render=true",
+}
 
 
 class Gym(Game):
-    """One Gymnasium id; a step that is terminated and truncated counts as terminated.
+    """A Gymnasium environment; a step that is terminated and truncated counts as terminated.
 
     Vectors in [-1, 1] are scaled to the bounds of a `Box` of actions.
     """
 
-    def __init__(self, name: str, *, size: int = 64) -> None:
+    def __init__(
+        self,
+        environment: "gymnasium.Env[Any, Any]",
+        *,
+        name: str,
+        size: int = 64,
+        options: EnvOptions | None = None,
+        evaluation: bool = False,
+    ) -> None:
+        """`name` is the subject of errors; rewards are clipped only outside an evaluation."""
         self._name = name
-        self._environment = open_environment(name)
-        self._space = self._environment.action_space
+        self._options = options = options or EnvOptions()
+        self._environment = environment
+        self._space = environment.action_space
+        self._clip = options.clip_rewards and not evaluation
+        space = environment.observation_space
+        self._read = None if options.render else ImageReader(name, space, options.image_key)
         super().__init__(
-            frame_shape=FrameShape(size, size), action_space=action_space(name, self._space)
+            frame_shape=FrameShape(size, size),
+            action_space=action_space(name, self._space),
+            limit=options.time_limit or None,
         )
-        # Fail now, not in the first game, if the environment cannot render.
+        # Fail now, not in the first game, if the environment shows no image.
         self.begin(0)
 
     def begin(self, seed: int) -> NDArray[Any]:
-        self._environment.reset(seed=seed)
-        return self._render()
+        result = self._environment.reset(seed=seed)
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise InvalidValue(f"reset returned {type(result).__name__}, not (observation, info)")
+        return self._frame(result[0])
 
     def advance(self, action: NDArray[Any]) -> EnvStep:
-        native = to_native(self._space, action)
+        native, reward = to_native(self._space, action), 0.0
+        for _ in range(self._options.frame_skip):
+            observation, part, terminated, truncated = self._step(native)
+            reward += part
+            if terminated or truncated:
+                break
+        truncated = truncated and not terminated
+        reward = min(max(reward, -1.0), 1.0) if self._clip else reward
+        frame = self._frame(observation)
+        return EnvStep(frame, reward, terminated, truncated, over=terminated or truncated)
+
+    def close(self) -> None:
+        super().close()
+        self._environment.close()
+
+    def _step(self, native: Any) -> tuple[Any, float, bool, bool]:
         try:
             result = self._environment.step(native)
         except ValueError as error:
@@ -49,32 +93,78 @@ class Gym(Game):
             if "values to unpack (expected 5" not in str(error):
                 raise
             raise InvalidValue(f"step must return {STEP_VALUES}: {error}") from error
-        reward, terminated, truncated = read_step(result)
-        truncated = truncated and not terminated
-        return EnvStep(self._render(), reward, terminated, truncated, over=terminated or truncated)
+        return read_step(result)
 
-    def close(self) -> None:
-        super().close()
-        self._environment.close()
-
-    def _render(self) -> NDArray[np.uint8]:
+    def _frame(self, observation: Any) -> NDArray[np.uint8]:
+        size = self.frame_shape.height
+        if self._read is not None:
+            return self._read(observation, size)
         with explain_missing_packages(self._name):
-            frame = self._environment.render()
-        return resize_area(rgb(frame), self.frame_shape.height, self.frame_shape.width)
+            try:
+                frame = self._environment.render()
+            except NotImplementedError as error:
+                raise UserError(f"{self._name} {NO_RENDER}") from error
+        return resize_area(rgb(frame), size, size)
 
 
-def open_environment(name: str) -> "gymnasium.Env[Any, Any]":
+NO_RENDER = (
+    "does not render: give it a render() that returns an RGB array and the render mode "
+    "'rgb_array', or observe an image without the option render"
+)
+
+
+def open_environment(name: str, *, render: bool = False) -> "gymnasium.Env[Any, Any]":
     """The environment of an id (`CartPole-v1`, or `module:Id-v0` to import a module first)."""
-    # Rendering needs no screen, and pygame must not print to standard output.
-    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
-    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-    if ":" not in name and name not in gymnasium.registry:
-        raise unknown("Gymnasium id", name, ids())
-    with explain_missing_packages(name):
+    module, _, id_ = name.rpartition(":")
+    full = f"gym:{name}"
+    with explain_missing_packages(full):
+        if module:
+            import_own(full, module)
+        elif name not in gymnasium.registry:
+            raise unknown("Gymnasium id", name, ids())
+        if render:
+            check_render_modes(full, id_)
+        mode: dict[str, Any] = {"render_mode": "rgb_array"} if render else {}
         try:
-            return gymnasium.make(name, render_mode="rgb_array", disable_env_checker=True)
+            return gymnasium.make(id_, disable_env_checker=True, **mode)
         except gymnasium.error.UnregisteredEnv as error:
             raise UserError(f"unknown Gymnasium id {name!r}: {error}") from error
+
+
+def import_own(name: str, module: str) -> ModuleType:
+    """Import a module that the name of an environment names."""
+    try:
+        return import_here(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise UserError(
+            f"{name} names the module {module}, which is not in the current folder and not "
+            f"installed"
+        ) from error
+
+
+def check_render_modes(name: str, id_: str) -> None:
+    """Raise `UserError` if the class of an id does not render RGB arrays."""
+    spec = gymnasium.registry.get(id_)
+    if spec is None or spec.entry_point is None:
+        return
+    entry = spec.entry_point
+    creator = load_env_creator(entry) if isinstance(entry, str) else entry
+    check_render_mode(name, creator)
+
+
+def check_render_mode(name: str, creator: Any) -> None:
+    metadata = getattr(creator, "metadata", None)
+    modes = metadata.get("render_modes", []) if isinstance(metadata, Mapping) else ["rgb_array"]
+    if "rgb_array" not in modes:
+        raise UserError(f"{name} {NO_RENDER}")
+
+
+def prepare_rendering() -> None:
+    """Rendering needs no screen, and pygame must not print to standard output."""
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
 
 @contextlib.contextmanager
@@ -84,8 +174,8 @@ def explain_missing_packages(name: str) -> Iterator[None]:
         yield
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         if "pygame" in str(error):
-            raise missing_extra(f"rendering gym:{name}", "gym") from error
-        raise UserError(f"gym:{name} needs a package that is not installed: {error}") from error
+            raise missing_extra(f"rendering {name}", "gym") from error
+        raise UserError(f"{name} needs a package that is not installed: {error}") from error
 
 
 def rgb(frame: Any) -> NDArray[np.uint8]:
@@ -102,12 +192,12 @@ def rgb(frame: Any) -> NDArray[np.uint8]:
     return pixels
 
 
-def read_step(result: Any) -> tuple[float, bool, bool]:
-    """The reward and the flags of a step, from what Gymnasium's `step` returns."""
+def read_step(result: Any) -> tuple[Any, float, bool, bool]:
+    """The observation, reward and flags of a step, from what Gymnasium's `step` returns."""
     if not isinstance(result, tuple) or len(result) != 5:
         what = f"a tuple of {len(result)}" if isinstance(result, tuple) else type(result).__name__
         raise InvalidValue(f"step returned {what}, not {STEP_VALUES}")
-    _, reward, terminated, truncated, info = result
+    observation, reward, terminated, truncated, info = result
     if not isinstance(info, Mapping):
         raise InvalidValue(f"info is {reprlib.repr(info)}, not a mapping")
     reward, terminated, truncated = map(as_scalar, (reward, terminated, truncated))
@@ -115,7 +205,7 @@ def read_step(result: Any) -> tuple[float, bool, bool]:
     for name, flag in (("terminated", terminated), ("truncated", truncated)):
         # Older environments count 0 and 1 as flags.
         check_flag(name, bool(flag) if flag in (0, 1) else flag)
-    return float(reward), bool(terminated), bool(truncated)
+    return observation, float(reward), bool(terminated), bool(truncated)
 
 
 def as_scalar(value: Any) -> Any:
@@ -130,31 +220,29 @@ def ids() -> list[str]:
     return sorted(name for name, entry in entries if entry.startswith("gymnasium.envs"))
 
 
-def action_space(name: str, space: "spaces.Space[Any]") -> ActionSpace:
-    if isinstance(space, spaces.Discrete):
-        return ActionSpace(int(space.n))
-    if isinstance(space, spaces.Box) and space.is_bounded():
-        return ActionSpace(int(np.prod(space.shape)), discrete=False)
-    raise UserError(f"gym:{name} has actions {space}: choose an id with Discrete or bounded Box")
+def options_of(protocol: str) -> EnvOptions:
+    """The options of a protocol; `gym` is the name of earlier runs for rendered frames."""
+    name, options = split_protocol(protocol)
+    return replace(options, render=True) if name == RENDERED else options
 
 
-def to_native(space: "spaces.Space[Any]", action: NDArray[Any]) -> Any:
-    """An agent's action in the units of the environment."""
-    if isinstance(space, spaces.Discrete):
-        return int(space.start) + int(action)
-    assert isinstance(space, spaces.Box), space
-    share = (action.reshape(space.shape).astype(np.float64) + 1) / 2
-    scaled = space.low + share * (space.high.astype(np.float64) - space.low)
-    return np.clip(scaled, space.low, space.high).astype(space.dtype)
+def build(game: str, size: int, protocol: str, evaluation: bool) -> Gym:
+    prepare_rendering()
+    options = options_of(protocol)
+    environment = open_environment(game, render=options.render)
+    name = f"gym:{game}"
+    return Gym(environment, name=name, size=size, options=options, evaluation=evaluation)
 
 
 FAMILY = Family(
     name="gym",
-    about="any Gymnasium id, observed through the frames it renders",
+    about="any Gymnasium id: its image observations, or with render=true its rendered frames",
     examples=("gym:CartPole-v1", "gym:Pendulum-v1", "gym:MountainCarContinuous-v0"),
-    protocols={"gym": "rewards, termination and time limit as the id defines them"},
+    protocols=PROTOCOLS,
     canonical=str,
-    build=lambda game, size, protocol, evaluation: Gym(game, size=size),
+    build=build,
     extra="gym",
     package="pygame",
+    has_options=True,
+    example_protocol=f"{OBSERVED},render=true",
 )

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from tokenworlds.core.config import Component
 from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.core.overrides import components
+from tokenworlds.core.own_modules import load_module, naming_the_culprit
 from tokenworlds.envs.catalogue import canonical
 from tokenworlds.recipes.blocks import SizedRecipe
 from tokenworlds.recipes.listing import Entry, entries
-from tokenworlds.runs.own_code import load_module, naming_the_culprit
 from tokenworlds.runs.recipe import Recipe
 
 OWN = "own"

@@ -4,12 +4,9 @@ A run folder is data: run.json names the files that a run's classes come from, a
 executed if the user names them again, or trusts the folder.
 """
 
-import contextlib
-import importlib.util
 import os
 import sys
-import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +14,7 @@ from typing import Any
 
 from tokenworlds.core.description import is_public, modules_of, to_json
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.own_modules import load_module
 from tokenworlds.envs.catalogue import module_of
 
 
@@ -61,42 +59,8 @@ def load_files(names: Sequence[str]) -> dict[str, ModuleType]:
     return {Path(file).stem: load_module(file) for file in files}
 
 
-def load_module(file: str, name: str | None = None) -> ModuleType:
-    """A user's file as a module, named after the file by default.
-
-    As in a script, the file may import its neighbours.
-    """
-    path = Path(file).absolute()
-    if not path.is_file():
-        raise UserError(f"{file!r} is no file: write FILE.py:NAME")
-    name = name or path.stem
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise UserError(f"{file!r} is no Python file: write FILE.py:NAME")
-    if str(path.parent) not in sys.path:
-        sys.path.insert(0, str(path.parent))
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    with naming_the_culprit(file):
-        spec.loader.exec_module(module)
-    return module
-
-
 def load_modules(files: Mapping[str, str]) -> dict[str, ModuleType]:
     return {name: load_module(file, name) for name, file in files.items()}
-
-
-@contextlib.contextmanager
-def naming_the_culprit(name: str) -> Iterator[None]:
-    """Turns an exception in a user's code into one sentence with its place."""
-    try:
-        yield
-    except UserError:
-        raise
-    except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{last.filename}, line {last.lineno}"
-        raise UserError(f"{name} failed: {type(error).__name__}: {error} ({place})") from error
 
 
 def own_files(described: object) -> dict[str, str]:

@@ -14,9 +14,9 @@ from tokenworlds.training.dry_run import naming_mismatches
 CONVOLUTIONS = ("encoder", "decoder")
 
 
-def summarise(recipe: Recipe, env_name: str) -> dict[str, Any]:
+def summarise(recipe: Recipe, env_name: str, protocol: str = "") -> dict[str, Any]:
     """Frame shape, actions and the parameters of every component, as JSON can hold them."""
-    spec = EnvSpec(env_name, "", recipe.resolution, recipe.grey)
+    spec = EnvSpec(env_name, protocol, recipe.resolution, recipe.grey)
     env = spec.make()
     shape, space = env.frame_shape, env.action_space
     env.close()

@@ -162,7 +162,7 @@ class Receipt:
         return f"{plain(self.family)}/{'--'.join(map(plain, words))}.json"
 
 
-USUAL_PROTOCOLS = ("atari100k", "crafter-1m", "dmc-vision", "minatar", "toy", "gym")
+USUAL_PROTOCOLS = ("atari100k", "crafter-1m", "dmc-vision", "minatar", "toy", "gym", "gymnasium")
 """Protocols that need no mention in the name of a file."""
 
 
