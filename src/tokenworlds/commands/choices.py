@@ -20,7 +20,7 @@ from tokenworlds.recipes.catalogue import Found, is_own, load, load_component
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.own_code import Trust, load_files, own_files
 from tokenworlds.runs.recipe import Recipe
-from tokenworlds.runs.spec import RunSpec
+from tokenworlds.runs.spec import RunSpec, StopRule
 
 BOUNDS = {
     "steps": 1,
@@ -51,12 +51,23 @@ def choose_run(options: Train) -> RunSpec:
         precision=choose_precision(options.precision, device),
         compiled=options.compile,
         own_files=own_files(recipe),
+        stop=choose_stop(options, recipe),
     )
 
 
 def protocol_with(protocol: str, env_set: Sequence[Sequence[str]]) -> str:
     """A protocol, or "" for the environment's first, with the options of --env-set."""
     return with_options(protocol, list(itertools.chain.from_iterable(env_set)))
+
+
+def choose_stop(options: Train, recipe: Recipe) -> StopRule | None:
+    """The rule to stop early; evaluations during training must feed it."""
+    if options.stop_at_return is None and options.patience is None:
+        return None
+    if not recipe.evaluation.every:
+        name = "stop-at-return" if options.patience is None else "patience"
+        raise UserError(f"--{name} needs evaluations: give evaluation.every more than 0 steps")
+    return StopRule(at_return=options.stop_at_return, patience=options.patience or 0)
 
 
 def choose_recipe(

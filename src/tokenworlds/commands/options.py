@@ -50,6 +50,27 @@ def number_from_zero() -> PrimitiveConstructorSpec[float | None]:
     )
 
 
+def finite_number() -> PrimitiveConstructorSpec[float | None]:
+    """A finite number, or None."""
+
+    def read(words: list[str]) -> float:
+        try:
+            number = float(words[0])
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
+            raise ValueError(f"takes a number, not {words[0]!r}")
+        return number
+
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="X",
+        instance_from_str=read,
+        is_instance=lambda value: value is None or isinstance(value, float),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
 def default_text(default: str) -> Any:
     """What help shows for a default that depends on other choices."""
     return arg(help_behavior_hint=f"(default: {default})")
@@ -66,6 +87,7 @@ Count = Annotated[int | None, whole_number(1)]
 Protocol = Annotated[str, default_text("the environment's first"), arg(metavar="NAME")]
 OptionalSeed = Annotated[int | None, whole_number(0)]
 Temperature = Annotated[float | None, number_from_zero()]
+Number = Annotated[float | None, finite_number()]
 Switch = Annotated[bool, FlagCreatePairsOff, NO_DEFAULT]
 Json = Switch
 Precision = Annotated[str, arg(metavar="{auto,float32,bfloat16}")]

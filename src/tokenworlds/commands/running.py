@@ -82,7 +82,7 @@ def finish(spec: RunSpec, folder: RunFolder) -> int | None:
     interruption = Interruption()
     with explaining_disk_errors(folder.path), interruption.listening(lambda: None):
         end = session.finish(spec, folder, interruption, print_note)
-    if end is not None:
+    if end is not None and not end.ended:
         print(f"All {end.steps:,} steps of this run are done.")
     return None if end is None else print_end(end, folder, interruption)
 
@@ -92,6 +92,8 @@ def print_end(end: SessionEnd, folder: RunFolder, interruption: Interruption) ->
     if end.result is None:
         print(f"Stopped at step {end.steps:,}; continue with: tokenworlds resume {folder.path}")
         return interruption.exit_code
+    if end.ended:
+        print(f"stopped early at step {end.steps:,}: {end.ended}")
     print(f"score   {score_text(end.result)}")
     print(f"folder  {folder.path}")
     print(f"curve   {end.curve}")

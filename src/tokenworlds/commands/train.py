@@ -9,10 +9,12 @@ from typing import Annotated
 from tyro.conf import arg
 
 from tokenworlds.commands.options import (
+    NO_DEFAULT,
     Assignments,
     Count,
     Env,
     EnvAssignments,
+    Number,
     Precision,
     Protocol,
     Recipe,
@@ -21,6 +23,8 @@ from tokenworlds.commands.options import (
     Switch,
     default_text,
 )
+
+OPTIONAL = ("steps", "protocol", "device", "precision", "threads", "stop_at_return", "patience")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +58,10 @@ class Train:
     """Protocol of the environment, from 'tokenworlds envs'."""
     env_set: EnvAssignments = ()
     """Options of a Gymnasium environment, from 'tokenworlds envs', as in frame_skip=4."""
+    stop_at_return: Annotated[Number, NO_DEFAULT] = None
+    """Stop early once an evaluation during training has this mean return."""
+    patience: Annotated[Count, NO_DEFAULT] = None
+    """Stop early after this many evaluations without a better one."""
 
     def execute(self) -> int:
         from tokenworlds.commands import choices, running
@@ -70,9 +78,9 @@ class Train:
         words = ["tokenworlds", "train", self.recipe]
         for name in ("env", "size", "seed"):
             words += [f"--{name}", str(getattr(self, name))]
-        for name in ("steps", "protocol", "device", "precision", "threads"):
+        for name in OPTIONAL:
             if (value := getattr(self, name)) not in (None, "", "auto"):
-                words += [f"--{name}", str(value)]
+                words += [f"--{name.replace('_', '-')}", str(value)]
         settings = [word for group in self.assignments for word in group]
         words += ["--set", *settings] if settings else []
         env_options = [word for group in self.env_set for word in group]

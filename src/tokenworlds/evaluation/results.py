@@ -112,6 +112,8 @@ class Result:
     random_info: Info = field(default_factory=dict)
     training: TrainingEpisodes | None = None
     """Where achievements count, the episodes of the agent's training."""
+    ended: str = ""
+    """Why the training stopped early, if it did."""
 
     @property
     def score(self) -> Score:
@@ -174,7 +176,8 @@ def write_result(path: Path, result: Result) -> Path:
 def to_document(result: Result) -> dict[str, Any]:
     """The content of evaluation.json: the fields of a result, `score` and `random_score`.
 
-    `info`, `training` and Crafter scores are left out if the environment reports none.
+    `info`, `training` and Crafter scores are left out if the environment reports none, and `ended`
+    unless the training stopped early.
     """
     random = result.random_score
     crafter = {
@@ -182,7 +185,7 @@ def to_document(result: Result) -> dict[str, Any]:
         "random_crafter": result.random_crafter,
         "training_crafter": result.training.crafter if result.training else None,
     }
-    optional = (*INFO, "training")
+    optional = (*INFO, "training", "ended")
     values = {
         name: value for name, value in asdict(result).items() if name not in optional or value
     }

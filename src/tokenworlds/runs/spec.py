@@ -20,11 +20,37 @@ class Extension:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class StopRule:
+    """Stop early at a mean return, or after `patience` evaluations without a better one (0: never).
+
+    The returns are those of the evaluations during training.
+    """
+
+    at_return: float | None = None
+    patience: int = 0
+
+    def __post_init__(self) -> None:
+        if self.patience < 0:
+            raise ValueError(f"patience={self.patience} is not allowed: it takes 0 or more")
+
+    def verdict(self, score: float, best: float, since: int, stale: int) -> str:
+        """Why the run stops after an evaluation; empty if it goes on.
+
+        The last `stale` evaluations were no better than that of step `since`.
+        """
+        if self.at_return is not None and score >= self.at_return:
+            return f"return {score:.4g} reached {self.at_return:g}"
+        if self.patience and stale >= self.patience:
+            return f"{stale} evaluations were no better than {best:.4g} at step {since:,}"
+        return ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RunSpec:
     """A recipe at a size, an environment, a seed, and how to compute.
 
     `own_files` are the files of the user's modules that the recipe's classes come from. If the run
-    was `extended`, `recipe.steps` are those of the whole run.
+    was `extended`, `recipe.steps` are those of the whole run. `stop` may end it earlier.
     """
 
     recipe_name: str
@@ -38,6 +64,7 @@ class RunSpec:
     compiled: bool = False
     own_files: Mapping[str, str] = field(default_factory=dict)
     extended: Extension | None = None
+    stop: StopRule | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.threads <= MOST_THREADS:

@@ -36,6 +36,7 @@ class TrainedAgent:
     progress: Progress
     manifest: str
     collected: TrainingEpisodes
+    ended: str = ""
 
 
 def load_agent(spec: RunSpec, checkpoint: Checkpoint) -> TrainedAgent:
@@ -111,6 +112,7 @@ def training_of(trained: TrainedAgent) -> dict[str, Any]:
         "gradient_steps": progress.gradient_steps,
         "checkpoint": trained.manifest,
         "training": trained.collected if trained.collected.unlocked else None,
+        "ended": trained.ended,
     }
 
 

@@ -12,6 +12,7 @@ from tokenworlds.runs.checkpoint import explaining_misfits
 from tokenworlds.runs.extension import schedule_of
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.spec import Extension, RunSpec
+from tokenworlds.training.loop import ended_early
 from tokenworlds.training.trainer import progress_of
 
 
@@ -19,23 +20,27 @@ def extend_run(folder: RunFolder, spec: RunSpec, steps: int, command: str = "") 
     """Set the agent steps of a whole run; returns the specification with which to resume it.
 
     run.json records the change with `command`. The result of the shorter run moves to evaluations/.
+    A run that had stopped early goes on, without the rule that stopped it.
     """
     before = spec.recipe.steps
-    if steps == before:
-        return spec
     if steps < before:
         raise UserError(f"{folder.path} has {before:,} steps: extend it to more, not {steps:,}")
     with locked(folder):
         newest = folder.newest().checkpoint
+        ended = ended_early(spec, newest)
+        if steps == before and not ended:
+            return spec
         with explaining_misfits(newest):
             progress = progress_of(newest)
         spec = replace(
             spec,
             recipe=replace(spec.recipe, steps=steps),
             extended=extension_at(progress, schedule_of(spec).step(progress)),
+            stop=None if ended else spec.stop,
         )
         keep_result(folder, spec.recipe.evaluation.temperature)
         folder.change(spec, command, progress.steps)
+        (folder.path / FILE).unlink(missing_ok=True)
     return spec
 
 
@@ -53,7 +58,7 @@ def extension_at(progress: Progress, step: int) -> Extension:
 
 
 def keep_result(folder: RunFolder, temperature: float) -> None:
-    """Copy the final result of the run so far: that of the longer run will replace it."""
+    """Copy the final result of the run so far to evaluations/."""
     try:
         result = read_result(folder.path / FILE)
     except DamagedFile:

@@ -54,6 +54,10 @@ class Loop:
         self._tended = 0
         self._owed = False
         """Whether an evaluation is due that has not been made."""
+        self._stale = 0
+        """Evaluations since the best one."""
+        self.ended = ""
+        """Why the run stopped before its goal, if it did."""
         self._saved: Progress | None = None
         self._cut = False
         """Whether the last phase was not completed."""
@@ -73,7 +77,7 @@ class Loop:
 
     @property
     def finished(self) -> bool:
-        return self.trainer.progress.reaches(self.goal)
+        return bool(self.ended) or self.trainer.progress.reaches(self.goal)
 
     def begin(self) -> None:
         """Start a new run with a first checkpoint."""
@@ -132,6 +136,8 @@ class Loop:
         self.average.restore(found.state["average"])
         self._tended = found.state["tended"]
         self._owed = found.state.get("owed", False)
+        self._stale = found.state.get("stale", 0)
+        self.ended = ended_early(self.spec, found)
         self._best = found.state.get("best")
         self.collected = TrainingEpisodes(**found.state.get("collected", {}))
         self._inexact = found.state["inexact"]
@@ -204,17 +210,21 @@ class Loop:
         return Every(every).due(self._tended, self.step)
 
     def _show(self) -> None:
-        rates, settings = dict(self.throughput.rates()), self.spec.recipe.evaluation
+        rates = dict(self.throughput.rates())
         for name, count in self.trainer.imagined_steps.items():
             if count and f"{name}_updates" in rates:
                 rates["imagined_steps"] = rates[f"{name}_updates"] * count
-        step, end = self.step, self.schedule.step(self.goal)
-        to_come = (end - 1) // settings.every - step // settings.every if settings.every else 0
-        episodes = settings.final_episodes + settings.episodes * max(to_come, 0)
-        left = self.throughput.seconds_left(
-            work_of(self.trainer.progress.left(self.goal)), episodes
-        )
-        self.screen.progress(self.steps, rates, left, step / end)
+        work = work_of(self.trainer.progress.left(self.goal))
+        left = self.throughput.seconds_left(work, self.episodes_left())
+        share = self.step / self.schedule.step(self.goal)
+        self.screen.progress(self.steps, rates, left, share)
+
+    def episodes_left(self) -> int:
+        """Episodes of evaluations to come, the final one included."""
+        settings, end = self.spec.recipe.evaluation, self.schedule.step(self.goal)
+        every = settings.every
+        to_come = (end - 1) // every - self.step // every if every else 0
+        return settings.final_episodes + settings.episodes * max(to_come, 0)
 
     def _log(self, kind: EventKind, values: Mapping[str, float | int]) -> None:
         event = {**self.units(), **values}
@@ -257,8 +267,14 @@ class Loop:
         # A later evaluation that is as good does not count: the earlier checkpoint is kept.
         if self._best is None or score > self._best["return"]:
             self._best = {"step": self.step, "return": score}
+            self._stale = 0
             best = self.trainer.agent_checkpoint(**self._results())
             self.happened("best", path=self.folder.save_best(self.step, best))
+        else:
+            self._stale += 1
+        if self.spec.stop is not None:
+            best_return, step = self._best["return"], self._best["step"]
+            self.ended = self.spec.stop.verdict(score, best_return, step, self._stale)
         self._log("evaluation", {"evaluation/return": score, "evaluation/episodes": len(episodes)})
 
     def evaluate(
@@ -285,6 +301,8 @@ class Loop:
             average=self.average.state(),
             tended=self._tended,
             owed=self._owed,
+            stale=self._stale,
+            ended=self.ended,
             inexact=self._inexact,
             cut=self._cut,
             **self._results(),
@@ -307,6 +325,12 @@ class Loop:
         self.trainer.close()
         self.metrics.close()
         self.folder.unlock()
+
+
+def ended_early(spec: RunSpec, checkpoint: Checkpoint) -> str:
+    """Why a run had stopped early when a checkpoint was written; empty if its rule was lifted."""
+    reason = checkpoint.state.get("ended", "") if spec.stop is not None else ""
+    return reason if isinstance(reason, str) else ""
 
 
 def inexactness(step: int | None) -> list[str]:

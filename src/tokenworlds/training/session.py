@@ -23,6 +23,7 @@ from tokenworlds.runs.metrics import check_metrics
 from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training.callbacks import Callback, CallbackFailed
 from tokenworlds.training.dry_run import dry_run, naming_mismatches
+from tokenworlds.training.estimate import estimate, sentence
 from tokenworlds.training.evaluation import (
     TrainedAgent,
     evaluate_run,
@@ -30,8 +31,9 @@ from tokenworlds.training.evaluation import (
     open_replay,
     report_run,
 )
-from tokenworlds.training.loop import Loop, inexactness
+from tokenworlds.training.loop import Loop, ended_early, inexactness
 from tokenworlds.training.summary import component_parameters
+from tokenworlds.training.trainer import progress_of
 
 Stop = Callable[[], bool]
 Note = Callable[[str], None]
@@ -43,6 +45,8 @@ class SessionEnd:
 
     steps: int
     result: Result | None = None
+    ended: str = ""
+    """Why the run stopped early, if it did."""
     curve: Path | None = None
     page: Path | None = None
 
@@ -66,12 +70,21 @@ def start(
     with closing(loop):
         with naming_mismatches():
             dry_run(loop.trainer.agent, spec.recipe, loop.trainer.envs.frame_shape)
-        for text in remarks(loop.trainer.agent):
+        for text in (*remarks(loop.trainer.agent), *expectation(loop)):
             screen.note(text)
         facts = {"command": command, "parameters": component_parameters(loop.trainer.agent)}
         folder.begin(spec, facts)
         loop.begin()
         return train(loop, should_stop)
+
+
+def expectation(loop: Loop) -> list[str]:
+    """A sentence about time and disk if the run is long; its screen shows the time left at once."""
+    found = estimate(loop.trainer.agent, loop.spec, loop.goal)
+    if found is None:
+        return []
+    loop.throughput.expected = found.rates
+    return [sentence(found, loop.goal.steps, loop.episodes_left())]
 
 
 def remarks(agent: Agent) -> list[str]:
@@ -121,7 +134,8 @@ def train(loop: Loop, should_stop: Stop) -> SessionEnd:
             loop.deliver()
         raise
     final = {} if end.result is None else final_values(end.result)
-    loop.happened("end", reason="finished" if final else "stopped", values=final)
+    reason = end.ended or "finished" if final else "stopped"
+    loop.happened("end", reason=reason, values=final)
     loop.deliver()
     return end
 
@@ -140,20 +154,27 @@ def train_to_the_end(loop: Loop, should_stop: Stop) -> SessionEnd:
     progress = loop.trainer.progress
     if not finished:
         return SessionEnd(progress.steps)
-    trained = TrainedAgent(loop.trainer.agent, progress, loop.folder.saved, loop.collected)
+    trained = TrainedAgent(
+        loop.trainer.agent, progress, loop.folder.saved, loop.collected, loop.ended
+    )
     folder, spec, screen = loop.folder, loop.spec, loop.screen
     found = stored_result(folder, screen.note)
     result = final_result(folder, spec, trained, should_stop, found)
-    end = SessionEnd(progress.steps, result)
+    end = SessionEnd(progress.steps, result, loop.ended)
     return add_report(folder, spec, trained.agent, loop.trainer.replay, screen.note, end)
 
 
 def finish(spec: RunSpec, folder: RunFolder, should_stop: Stop, note: Note) -> SessionEnd | None:
     """Evaluate and report a trained run, unless that is done; None if training is not over."""
     schedule = schedule_of(spec)
-    if folder.latest_step < schedule.step(schedule.goal):
+    if folder.latest_step < schedule.step(schedule.goal) and spec.stop is None:
         return None
     newest = folder.newest()
+    ended = ended_early(spec, newest.checkpoint)
+    with explaining_misfits(newest.checkpoint):
+        progress = progress_of(newest.checkpoint)
+    if not ended and not progress.reaches(schedule.goal):
+        return None
     if not newest.skipped:
         folder.complete_save(spec.recipe.housekeeping.keep, newest.checkpoint)
     with explaining_misfits(newest.checkpoint):
@@ -161,16 +182,14 @@ def finish(spec: RunSpec, folder: RunFolder, should_stop: Stop, note: Note) -> S
         changes = check_metrics(folder.path, state["metrics"])
         notes = [*newest.skipped, *changes, *inexactness(state["inexact"])]
     found = stored_result(folder, note)
-    done = finished_session(folder, schedule.goal, newest.checkpoint, found)
-    trained = None if done else load_agent(spec, newest.checkpoint)
-    if trained and not trained.progress.reaches(schedule.goal):
-        return None
     for text in notes:
         note(text)
-    if trained is None:
+    done = finished_session(folder, progress, newest.checkpoint, found)
+    if done is not None:
         return done
+    trained = replace(load_agent(spec, newest.checkpoint), ended=ended)
     result = final_result(folder, spec, trained, should_stop, found)
-    end = SessionEnd(trained.progress.steps, result)
+    end = SessionEnd(progress.steps, result, ended)
     try:
         replay = open_replay(folder, spec, trained.agent, newest.checkpoint)
     except DamagedFile as error:
@@ -219,15 +238,15 @@ def is_at(result: Result, progress: Progress) -> bool:
 
 
 def finished_session(
-    folder: RunFolder, goal: Progress, newest: Checkpoint, result: Result | None
+    folder: RunFolder, end: Progress, newest: Checkpoint, result: Result | None
 ) -> SessionEnd | None:
-    """The end of a run that was evaluated at its goal and has its report; else None."""
+    """The end of a run that was evaluated at its end and has its report; else None."""
     curve, page = folder.path / "curve.png", folder.path / "report.html"
-    if result is None or result.checkpoint != newest.manifest or not is_at(result, goal):
+    if result is None or result.checkpoint != newest.manifest or not is_at(result, end):
         return None
     if not (curve.exists() and page.exists()):
         return None
-    return SessionEnd(goal.steps, result, curve, page)
+    return SessionEnd(end.steps, result, result.ended, curve, page)
 
 
 def add_report(

@@ -22,6 +22,8 @@ class Throughput:
 
     def __init__(self) -> None:
         self._measured: dict[str, deque[tuple[float, int]]] = {}
+        self.expected: Mapping[str, float] = {}
+        """Seconds of a unit of work, for kinds that have not been measured."""
 
     @contextmanager
     def measure(self, kind: str, units: int) -> Iterator[None]:
@@ -37,15 +39,16 @@ class Throughput:
     def seconds_left(self, work: Mapping[str, int], episodes: int) -> float | None:
         """The time for units of each kind of work and for episodes of evaluation.
 
-        None while some of the work was never measured. Episodes count from the first evaluation
-        on.
+        None while some of the work was neither measured nor expected. Episodes count from the
+        first evaluation on.
         """
         due = {kind: units for kind, units in work.items() if units}
-        if not due.keys() <= self._measured.keys():
+        seconds = {**self.expected, **{kind: 1 / rate for kind, rate in self.rates().items()}}
+        if not due.keys() <= seconds.keys():
             return None
         if EPISODES in self._measured:
             due[EPISODES] = episodes
-        return sum((units / rate_of(self._measured[kind]) for kind, units in due.items()), 0.0)
+        return sum((units * seconds[kind] for kind, units in due.items()), 0.0)
 
 
 def rate_of(measured: deque[tuple[float, int]]) -> float:

@@ -85,7 +85,8 @@ def list_run(path: Path) -> Listed:
 
 
 def read_progress(listed: Listed, description: Description) -> Listed:
-    """Add step and score. A run is finished once it was evaluated at its last step."""
+    """Add step and score. A run is finished once it was evaluated at its last step, or where it
+    stopped early."""
     path = listed.path
     checkpoint = newest_checkpoint(path)
     if checkpoint is None:
@@ -93,7 +94,7 @@ def read_progress(listed: Listed, description: Description) -> Listed:
     tail = events.read_tail(path)
     step = max([checkpoint, *(event["agent_steps"] for event in tail)])
     result = results.read_result(path / results.FILE)
-    if result is not None and result.agent_steps >= description.steps:
+    if result is not None and (result.agent_steps >= description.steps or result.ended):
         score = LastScore(float(result.score.mean), "final", result.agent_steps)
         return replace(listed, state="finished", step=result.agent_steps, score=score)
     return replace(listed, step=min(step, description.steps), score=last_score(tail))
