@@ -15,6 +15,7 @@ from tyro.extras import subcommand_cli_from_dict
 
 from tokenworlds.commands.agents import Agents
 from tokenworlds.commands.bench import Bench
+from tokenworlds.commands.check_env import CheckEnv
 from tokenworlds.commands.doctor import Doctor
 from tokenworlds.commands.dream import Dream
 from tokenworlds.commands.envs import Envs
@@ -44,6 +45,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "bench": Bench,
     "agents": Agents,
     "envs": Envs,
+    "check-env": CheckEnv,
     "literature": Literature,
     "doctor": Doctor,
 }

@@ -59,7 +59,7 @@ def open_id(name: str) -> Env:
 
 
 def actions(env: Gym) -> list[Any]:
-    small = env._environment.unwrapped
+    small = env.environment.unwrapped
     assert isinstance(small, Small)
     return small.actions
 

@@ -50,10 +50,11 @@ class Gym(Game):
         """`name` is the subject of errors; rewards are clipped only outside an evaluation."""
         self._name = name
         self._options = options = options or EnvOptions()
-        self._environment = environment
+        self.environment = environment
         self._space = environment.action_space
         self._clip = options.clip_rewards and not evaluation
         space = environment.observation_space
+        self.renders = options.render
         self._read = None if options.render else ImageReader(name, space, options.image_key)
         super().__init__(
             frame_shape=FrameShape(size, size),
@@ -64,7 +65,7 @@ class Gym(Game):
         self.begin(0)
 
     def begin(self, seed: int) -> NDArray[Any]:
-        result = self._environment.reset(seed=seed)
+        result = self.environment.reset(seed=seed)
         if not isinstance(result, tuple) or len(result) != 2:
             raise InvalidValue(f"reset returned {type(result).__name__}, not (observation, info)")
         return self._frame(result[0])
@@ -83,11 +84,11 @@ class Gym(Game):
 
     def close(self) -> None:
         super().close()
-        self._environment.close()
+        self.environment.close()
 
     def _step(self, native: Any) -> tuple[Any, float, bool, bool]:
         try:
-            result = self._environment.step(native)
+            result = self.environment.step(native)
         except ValueError as error:
             # A wrapper of Gymnasium could not unpack the four values of old Gym.
             if "values to unpack (expected 5" not in str(error):
@@ -101,7 +102,7 @@ class Gym(Game):
             return self._read(observation, size)
         with explain_missing_packages(self._name):
             try:
-                frame = self._environment.render()
+                frame = self.environment.render()
             except NotImplementedError as error:
                 raise UserError(f"{self._name} {NO_RENDER}") from error
         return resize_area(rgb(frame), size, size)
