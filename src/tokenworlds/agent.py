@@ -32,6 +32,7 @@ from tokenworlds.core.types import (
     Trainable,
     View,
 )
+from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.runs.checkpoint import Checkpoint, physical_memory, read_tensors
 from tokenworlds.runs.folder import LAST, LONGEST_RUN, RunFolder
 from tokenworlds.runs.own_code import Trust, own_files
@@ -90,8 +91,11 @@ class Agent(nn.Module):
         agent.recipe = recipe
         return agent
 
-    def save(self, folder: str | Path) -> Path:
-        """Write weights and configuration to a folder of its own; `load` reads it."""
+    def save(self, folder: str | Path, env: EnvSpec | None = None) -> Path:
+        """Write weights and configuration to a folder of its own; `load` reads it.
+
+        `env` is the environment that the agent was trained on, if it is known.
+        """
         if self.recipe is None:
             raise UserError("this agent has no recipe to save: create it with Agent.build or load")
         path = Path(folder)
@@ -101,6 +105,7 @@ class Agent(nn.Module):
         files.replace_file(path / WEIGHTS, content)
         names = ("recipe", "frame_shape", "action_space")
         document = {name: to_json(getattr(self, name)) for name in names}
+        document["env"] = to_json(env)
         own = {"own_files": own_files(self.recipe), "weights": files.sha256(content)}
         document = {"format": FORMAT, **document, **own}
         signed = {**document, files.CHECKSUM: files.checksum(document)}
@@ -128,41 +133,7 @@ class Agent(nn.Module):
         float32.
         """
         trusted = Trust(modules or {}, everything=trust)
-        try:
-            if (Path(folder) / CONFIG).is_file():
-                return Agent._load_saved(Path(folder), trusted).to(device or "cpu")
-            run = RunFolder.open(Path(folder))
-            return Agent._load_run(run, trusted, device, strict, str(checkpoint))
-        except OSError as error:
-            raise UserError(f"cannot use {error.filename or folder}: {error.strerror}") from error
-
-    @staticmethod
-    def _load_run(
-        run: RunFolder, trust: Trust, device: str | None, strict: bool, checkpoint: str
-    ) -> "Agent":
-        spec = run.spec(trust)
-        if device is not None:
-            spec = replace(spec, device=device, precision="float32")
-        chosen = run.chosen(checkpoint)
-        for text in chosen.skipped:
-            if strict:
-                raise UserError(f"{text}; without strict=True an older one is loaded")
-            warnings.warn(text, stacklevel=3)
-        return Agent.restore(spec, chosen.checkpoint)
-
-    @staticmethod
-    def _load_saved(folder: Path, trust: Trust) -> "Agent":
-        document = files.read_signed_json(folder, CONFIG, LONGEST_RUN)
-        content = files.read_bytes(folder, WEIGHTS, physical_memory())
-        if files.sha256(content) != document.pop("weights", None):
-            raise DamagedFile(folder / WEIGHTS, "it is not as it was written")
-        weights = read_tensors(content, folder / WEIGHTS)
-        if document.pop("format", None) != FORMAT:
-            raise UserError(f"{folder / CONFIG} has another format than {FORMAT}: save it again")
-        hints = document.pop("own_files", {})
-        hints = hints if isinstance(hints, dict) else {}
-        described = from_json(document, trust.modules_for(folder, document, hints))
-        return with_weights(described, weights, folder)
+        return open_agent(folder, trusted, device, str(checkpoint), strict).agent
 
     @staticmethod
     def restore(spec: RunSpec, checkpoint: Checkpoint) -> "Agent":
@@ -227,6 +198,7 @@ class Agent(nn.Module):
         steps: int,
         actions: Tensor | None = None,
         generator: Generator | None = None,
+        temperature: float = 1.0,
     ) -> Iterator[ImaginedStep[View]]:
         """Dream on from the last step of a segment, with given actions [B, steps] or its own."""
         given = None if actions is None else iter(actions.to(self.device).unbind(1))
@@ -236,13 +208,74 @@ class Agent(nn.Module):
             nonlocal memory
             if given is not None:
                 return next(given)
-            action, memory = self.behaviour.act(view, memory, generator)
+            action, memory = self.behaviour.act(view, memory, generator, temperature)
             return action
 
         start = self.world.start(segment.to(self.device), steps)
         return imagine(
             self.world, start, read=lambda view: view, act=act, steps=steps, generator=generator
         )
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedAgent:
+    """An agent, the environment it was trained on, and the run and checkpoint it comes from.
+
+    An agent that `save` wrote has no run.
+    """
+
+    agent: Agent
+    env: EnvSpec | None = None
+    run: RunFolder | None = None
+    spec: RunSpec | None = None
+    checkpoint: Checkpoint | None = None
+
+
+def open_agent(
+    folder: str | Path,
+    trust: Trust,
+    device: str | None = None,
+    checkpoint: str = LAST,
+    strict: bool = False,
+) -> OpenedAgent:
+    """The agent of a folder, as `Agent.load` describes it, with what the folder says of it."""
+    try:
+        if (Path(folder) / CONFIG).is_file():
+            return open_saved(Path(folder), trust, device or "cpu")
+        return open_run(RunFolder.open(Path(folder)), trust, device, checkpoint, strict)
+    except OSError as error:
+        raise UserError(f"cannot use {error.filename or folder}: {error.strerror}") from error
+
+
+def open_run(
+    run: RunFolder, trust: Trust, device: str | None, checkpoint: str, strict: bool
+) -> OpenedAgent:
+    spec = run.spec(trust)
+    if device is not None:
+        spec = replace(spec, device=device, precision="float32")
+    chosen = run.chosen(checkpoint)
+    for text in chosen.skipped:
+        if strict:
+            raise UserError(f"{text}; without strict=True an older one is loaded")
+        warnings.warn(text, stacklevel=4)
+    agent = Agent.restore(spec, chosen.checkpoint)
+    return OpenedAgent(agent, spec.env, run, spec, chosen.checkpoint)
+
+
+def open_saved(folder: Path, trust: Trust, device: str) -> OpenedAgent:
+    document = files.read_signed_json(folder, CONFIG, LONGEST_RUN)
+    content = files.read_bytes(folder, WEIGHTS, physical_memory())
+    if files.sha256(content) != document.pop("weights", None):
+        raise DamagedFile(folder / WEIGHTS, "it is not as it was written")
+    weights = read_tensors(content, folder / WEIGHTS)
+    if document.pop("format", None) != FORMAT:
+        raise UserError(f"{folder / CONFIG} has another format than {FORMAT}: save it again")
+    hints = document.pop("own_files", {})
+    hints = hints if isinstance(hints, dict) else {}
+    env = from_json(document.pop("env", None))
+    described = from_json(document, trust.modules_for(folder, document, hints))
+    agent = with_weights(described, weights, folder, device)
+    return OpenedAgent(agent, env if isinstance(env, EnvSpec) else None)
 
 
 def with_weights(

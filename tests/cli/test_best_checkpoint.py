@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tiny_runs import newest_checkpoint, sentence, stop_run, train
 
-from tokenworlds import Agent
+from tokenworlds.agent import Agent
 from tokenworlds.cli import main
 from tokenworlds.core.errors import UserError
 from tokenworlds.evaluation.episodes import Episode

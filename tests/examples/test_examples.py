@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tokenworlds import Agent
+from tokenworlds.agent import Agent
 from tokenworlds.cli import main
 from tokenworlds.commands.choices import choose_run
 from tokenworlds.commands.train import Train
