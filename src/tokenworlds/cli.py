@@ -28,6 +28,7 @@ from tokenworlds.commands.report import Report
 from tokenworlds.commands.resume import Resume
 from tokenworlds.commands.runs import Runs
 from tokenworlds.commands.show import Show
+from tokenworlds.commands.sweep import Sweep
 from tokenworlds.commands.train import Train
 from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.core.process import prepare_process, prepare_streams
@@ -35,6 +36,7 @@ from tokenworlds.core.process import prepare_process, prepare_streams
 COMMANDS: dict[str, Callable[..., Any]] = {
     "train": Train,
     "resume": Resume,
+    "sweep": Sweep,
     "evaluate": Evaluate,
     "dream": Dream,
     "runs": Runs,

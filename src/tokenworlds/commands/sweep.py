@@ -1,0 +1,200 @@
+"""`tokenworlds sweep`."""
+
+import itertools
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from tokenworlds.commands.options import (
+    NO_DEFAULT,
+    Assignments,
+    Count,
+    Number,
+    Protocol,
+    Size,
+    Switch,
+    default_text,
+)
+from tokenworlds.commands.train import Train
+from tokenworlds.core.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from tokenworlds.sweeps.plan import Job
+    from tokenworlds.sweeps.pool import Pool
+
+ENGINES = ("local",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """Train many agents: every recipe on every environment with every seed.
+
+    Repeat the command to go on: finished runs are skipped, stopped ones resumed exactly, and more
+    --steps extend them. 'tokenworlds sweep status DIR' shows a sweep from another terminal."""
+
+    action: Annotated[
+        tuple[str, ...], Positional, arg(metavar="[status DIR]"), default_text("start or go on")
+    ] = ()
+    """'status DIR' prints the table of a sweep."""
+    recipes: Annotated[str, arg(metavar="A,B,...")] = "step-vq-m"
+    """Recipes, from 'tokenworlds agents' or of your own."""
+    envs: Annotated[str, arg(metavar="X,Y,...")] = "catch"
+    """Environments or benchmarks, from 'tokenworlds envs'."""
+    seeds: Annotated[str, arg(metavar="0-4")] = "0"
+    """Seeds and ranges of seeds."""
+    size: Size = "nano"
+    """Size of the networks and length of the training."""
+    steps: Annotated[Count, default_text("the recipe's")] = None
+    """Agent steps of each run."""
+    grid: Annotated[
+        tuple[str, ...], UseAppendAction, NO_DEFAULT, arg(metavar="PATH=V1,V2,...")
+    ] = ()
+    """A setting with several values; may be repeated, for all combinations."""
+    assignments: Assignments = ()
+    """Change settings of all runs; may be repeated."""
+    protocol: Protocol = ""
+    """Protocol of the environments."""
+    stop_at_return: Annotated[Number, NO_DEFAULT] = None
+    """Stop a run early once an evaluation during training has this mean return."""
+    patience: Annotated[Count, NO_DEFAULT] = None
+    """Stop a run early after this many evaluations without a better one."""
+    engine: Annotated[str, arg(metavar="{local}")] = "local"
+    """Where the runs are computed: local is a pool of processes."""
+    jobs: Annotated[Count, default_text("cores / threads, as long as memory lasts")] = None
+    """Runs at a time."""
+    threads: Count = 1
+    """CPU threads of each run."""
+    runs: Annotated[str, arg(metavar="DIR")] = "runs/sweep"
+    """Folder of the sweep."""
+    dry_run: Switch = False
+    """Print the runs and what each needs, and train nothing."""
+
+    def execute(self) -> int:
+        from tokenworlds.commands.choices import choose_run
+        from tokenworlds.sweeps.plan import check_names
+
+        if self.action:
+            return self.status()
+        if self.engine not in ENGINES:
+            raise unknown("engine", self.engine, ENGINES)
+        trainings, folder = list(self.trainings()), Path(self.runs)
+        jobs = [job_of(train, point) for train, point in trainings]
+        check_names(jobs)
+        for train, _ in trainings:
+            if train.seed == trainings[0][0].seed:
+                choose_run(train)
+        return self.describe(jobs, folder) if self.dry_run else self.train(jobs, folder)
+
+    def status(self) -> int:
+        from tokenworlds.commands.sweep_table import table_lines
+        from tokenworlds.sweeps.plan import read_plan
+        from tokenworlds.sweeps.status import rows
+
+        if len(self.action) != 2 or self.action[0] != "status":
+            raise UserError(f"write 'sweep status DIR', not 'sweep {' '.join(self.action)}'")
+        folder = Path(self.action[1])
+        print("\n".join(table_lines(rows(read_plan(folder), folder))))
+        return 0
+
+    def trainings(self) -> "Iterator[tuple[Train, tuple[str, ...]]]":
+        """Every run with its point of the grid; the seeds of a point one after the other."""
+        from tokenworlds.sweeps.plan import parse_grid, parse_seeds
+
+        recipes, envs = names(self.recipes), with_benchmarks(names(self.envs))
+        points, seeds = parse_grid(self.grid), parse_seeds(self.seeds)
+        for recipe, env, point, seed in itertools.product(recipes, envs, points, seeds):
+            yield (
+                Train(
+                    recipe=recipe,
+                    env=env,
+                    size=self.size,
+                    steps=self.steps,
+                    seed=seed,
+                    assignments=(*self.assignments, point) if point else self.assignments,
+                    threads=self.threads,
+                    protocol=self.protocol,
+                    stop_at_return=self.stop_at_return,
+                    patience=self.patience,
+                ),
+                point,
+            )
+
+    def describe(self, jobs: "Sequence[Job]", folder: Path) -> int:
+        """Print what a sweep would do."""
+        from tokenworlds.sweeps.plan import next_step
+
+        for job in jobs:
+            try:
+                step = next_step(job, folder)
+                words = shlex.join(["tokenworlds", *step.words]) if step.words else ""
+                print(f"{step.kind:8} {words or folder / job.name}")
+            except UserError as error:
+                print(f"{'fails':8} {error}")
+        print(f"{len(jobs)} runs in {folder}, {self.at_a_time()} at a time")
+        return 0
+
+    def at_a_time(self) -> int:
+        from tokenworlds.evaluation.processes import cores
+
+        return self.jobs or max(cores() // (self.threads or 1), 1)
+
+    def train(self, jobs: "Sequence[Job]", folder: Path) -> int:
+        from tokenworlds.commands.running import Interruption
+        from tokenworlds.commands.sweep_table import open_table
+        from tokenworlds.sweeps.engine import LocalEngine
+        from tokenworlds.sweeps.plan import write_plan
+        from tokenworlds.sweeps.pool import Pool
+
+        write_plan(folder, jobs)
+        engine, interruption = LocalEngine(self.at_a_time(), self.threads or 1), Interruption()
+        with open_table(jobs, folder) as table, interruption.listening(table.stopping):
+            pool = Pool(jobs, folder, engine, table.changed)
+            pool.run(interruption, lambda: table.show(pool.entries))
+        return print_end(pool, folder, interruption.exit_code)
+
+
+def job_of(train: Train, point: tuple[str, ...]) -> "Job":
+    from tokenworlds.recipes.catalogue import is_own
+    from tokenworlds.sweeps.plan import Job, folder_name
+
+    own = ("--recipe", train.recipe) if is_own(train.recipe) else ()
+    return Job(
+        name=folder_name(train.recipe, train.env, point, train.seed),
+        command=train.command(),
+        steps=train.steps,
+        again=(*own, "--env", train.env),
+    )
+
+
+def print_end(pool: "Pool", folder: Path, interrupted: int) -> int:
+    """How a sweep ended; returns the exit code, 1 if a run failed."""
+    states = Counter(entry.state for entry in pool.entries)
+    print(", ".join(f"{count} {state}" for state, count in states.items()) + f" in {folder}")
+    failed = [entry for entry in pool.entries if entry.state == "failed"]
+    for entry in failed:
+        print(f"tokenworlds: {entry.job.name} failed: {entry.reason}", file=sys.stderr)
+    if interrupted:
+        print("Repeat the command to go on.")
+        return interrupted
+    return 1 if failed else 0
+
+
+def names(text: str) -> list[str]:
+    found = [word.strip() for word in text.split(",") if word.strip()]
+    if not found:
+        raise UserError(f"{text!r} names nothing: separate names by commas")
+    return list(dict.fromkeys(found))
+
+
+def with_benchmarks(found: Sequence[str]) -> list[str]:
+    """The environments, with a benchmark's name replaced by its tasks."""
+    from tokenworlds.evaluation.benchmarks import BENCHMARKS
+
+    tasks = (BENCHMARKS[name].tasks if name in BENCHMARKS else (name,) for name in found)
+    return list(dict.fromkeys(itertools.chain.from_iterable(tasks)))
