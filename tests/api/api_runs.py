@@ -22,6 +22,7 @@ TINY: dict[str, Any] = {
     "world.sequence.width": 16,
     "world.sequence.layers": 1,
     "world.sequence.heads": 2,
+    "world.memory": 4,
     "world.reward.hidden": [16],
     "world.termination.hidden": [16],
     "behaviour.actor": [16],

@@ -8,6 +8,7 @@ import torch
 from api_runs import WORLDS, untrained
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 import tokenworlds as tw
 from tokenworlds.api.dream_states import Cohort, choose_starts, select
@@ -79,6 +80,13 @@ def test_a_vector_of_dreams_resets_in_the_step_after_an_end() -> None:
     assert rewards[0].tolist() == [0, 0, 0]  # The step that resets.
 
 
+def test_wrappers_of_gymnasium_take_a_vector_of_dreams() -> None:
+    env = RecordEpisodeStatistics(tw.DreamVectorEnv(untrained("swm"), 2, horizon=3))
+    env.reset(seed=0)
+    infos = [env.step(np.zeros(2, int))[4] for _ in range(3)]
+    assert infos[-1]["episode"]["l"].tolist() == [3, 3]
+
+
 @pytest.mark.parametrize("recipe", ["step-vq-t", "delta-iris"])
 def test_dreams_go_on_alike_when_another_one_leaves(recipe: str) -> None:
     agent = untrained(recipe)
@@ -98,11 +106,11 @@ def test_dreams_go_on_alike_when_another_one_leaves(recipe: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_ppo_of_stable_baselines_trains_in_a_dream() -> None:
+def test_ppo_of_stable_baselines_trains_in_a_dream(agent: tw.Agent) -> None:
     from stable_baselines3 import PPO
 
-    env = tw.DreamEnv(untrained("step-vq-m"), horizon=8)  # Its convolutions take frames of 64x64.
-    model = PPO("CnnPolicy", env, n_steps=64, batch_size=32, n_epochs=1, device="cpu", seed=0)
+    env = tw.DreamEnv(agent)
+    model = PPO("MlpPolicy", env, n_steps=64, batch_size=32, n_epochs=1, device="cpu", seed=0)
     before = [each.clone() for each in model.policy.parameters()]
     model.learn(256)
     assert model.num_timesteps == 256

@@ -41,7 +41,7 @@ def test_callbacks_are_told_and_settings_are_changed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     events: list[Any] = []
-    settings = {**TINY, "world.memory": 4}
+    settings = {**TINY, "world.memory": 2}
     run = run_without_report(
         tmp_path / "run", seed=3, overrides=settings, on_event=events.append, progress=True
     )
@@ -49,7 +49,7 @@ def test_callbacks_are_told_and_settings_are_changed(
     assert [event.values["agent_steps"] for event in logged] == [16, 32, 48]
     assert "step 48/48" in capsys.readouterr().out
     assert run.spec.seed == 3
-    assert run.spec.recipe.world.memory == 4  # type: ignore[attr-defined]
+    assert run.spec.recipe.world.memory == 2  # type: ignore[attr-defined]
 
 
 def test_an_extended_run_equals_one_made_at_once(

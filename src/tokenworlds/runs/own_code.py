@@ -49,7 +49,8 @@ class Trust:
         if module is not None and not self.everything and self.env != name:
             raise UserError(
                 f"{run} plays {name}, which imports the module {module}: name the environment "
-                f"again with --env {name}, or import what the run names with --trust"
+                f"again with --env {name}, or import what the run names with --trust (in Python: "
+                f"env=..., or trust=True)"
             )
 
 
