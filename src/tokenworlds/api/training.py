@@ -41,7 +41,7 @@ def train(
     `on_event` is called with what happens (`event.kind`, `event.values`; docs/runs.md). With
     `progress`, a terminal shows a live display, and a notebook or file one line for each log
     event. `options` are the others of `tokenworlds train`: threads, protocol, device, precision,
-    compile.
+    compile, stop_at_return, patience, init, and fork for `--from`.
 
     Ctrl-C saves the run and raises `KeyboardInterrupt`; `Run.open(folder).resume()` continues it.
     """
@@ -50,9 +50,10 @@ def train(
     chosen = Train(
         recipe=recipe, env=named_env(env), assignments=(settings,), env_set=(playing,), **options
     )
-    spec = choices.choose_run(chosen)
+    origin, spec = choices.choose_origin(chosen)
     path = Path(run) if run is not None else free_folder(choices.default_folder(spec))
-    work = partial(session.start, command=chosen.command(), on_event=listed(on_event))
+    told = listed(on_event)
+    work = partial(session.start, command=chosen.command(), on_event=told, origin=origin)
     folder = RunFolder(path)
     run_session(work, spec, folder, progress)
     return Run(folder, trust_of(spec))

@@ -21,6 +21,7 @@ from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.own_code import Trust, load_files, own_files
 from tokenworlds.runs.recipe import Recipe
 from tokenworlds.runs.spec import RunSpec, StopRule
+from tokenworlds.training.origin import Fork, Origin, open_fork, read_weights
 
 BOUNDS = {
     "steps": 1,
@@ -55,6 +56,48 @@ def choose_run(options: Train) -> RunSpec:
     )
 
 
+def choose_origin(options: Train) -> tuple[Origin | None, RunSpec]:
+    """The specification of a new run, and what it begins with: a fork, weights, or nothing."""
+    if options.fork:
+        return choose_fork(options)
+    spec = choose_run(options)
+    return read_weights(Path(options.init)) if options.init else None, spec
+
+
+def choose_fork(options: Train) -> tuple[Fork, RunSpec]:
+    """A fork of a run, and its specification: that of the run with the changes of the options."""
+    usual = Train()
+    own = [options.recipe] if is_own(options.recipe) else []
+    env = canonical(options.env) if options.env != usual.env else ""
+    parent = RunFolder.open(Path(options.fork))
+    trust = Trust(load_files(own), env)
+    spec = parent.spec(trust)
+    trust.check_env(parent.path, spec.env.name)
+    given = {
+        "--init": bool(options.init),
+        "recipe": options.recipe not in (usual.recipe, spec.recipe_name) and not own,
+        "--env": env not in ("", spec.env.name),
+        **{
+            f"--{name}": getattr(options, name) not in (getattr(usual, name), getattr(spec, name))
+            for name in ("size", "seed", "device", "precision")
+        },
+        "--protocol or --env-set": bool(options.protocol or options.env_set),
+    }
+    for name, is_given in given.items():
+        if is_given:
+            raise UserError(f"--from takes no {name}: a fork keeps that of {parent.path}")
+    steps = options.steps or spec.recipe.steps
+    recipe = changed_recipe(replace(spec.recipe, steps=steps), options.assignments)
+    changed = replace(
+        spec,
+        recipe=recipe,
+        threads=options.threads or spec.threads,
+        own_files=own_files(recipe),
+        stop=choose_stop(options, recipe),
+    )
+    return open_fork(parent, spec, changed)
+
+
 def protocol_with(protocol: str, env_set: Sequence[Sequence[str]]) -> str:
     """A protocol, or "" for the environment's first, with the options of --env-set."""
     return with_options(protocol, list(itertools.chain.from_iterable(env_set)))
@@ -82,11 +125,16 @@ def choose_recipe(
     recipe = found.recipe
     if steps is not None:
         recipe = replace(recipe, steps=steps)
+    return replace(found, recipe=changed_recipe(recipe, assignments))
+
+
+def changed_recipe(recipe: Recipe, assignments: Sequence[Sequence[str]]) -> Recipe:
+    """A recipe with `assignments` applied, whose numbers are within their bounds."""
     recipe = override(recipe, list(itertools.chain.from_iterable(assignments)), load_component)
     for path, value, least in bounded(recipe):
         if value < least:
             raise UserError(f"{path} takes a whole number of {least} or more, not {value}")
-    return replace(found, recipe=recipe)
+    return recipe
 
 
 def bounded(recipe: Recipe) -> Iterator[tuple[str, int, int]]:

@@ -24,7 +24,10 @@ from tokenworlds.commands.options import (
     default_text,
 )
 
-OPTIONAL = ("steps", "protocol", "device", "precision", "threads", "stop_at_return", "patience")
+OPTIONAL = (
+    *("steps", "protocol", "device", "precision", "threads", "stop_at_return", "patience"),
+    "init",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,22 +65,29 @@ class Train:
     """Stop early once an evaluation during training has this mean return."""
     patience: Annotated[Count, NO_DEFAULT] = None
     """Stop early after this many evaluations without a better one."""
+    init: Annotated[str, NO_DEFAULT, arg(metavar="RUN")] = ""
+    """Begin with the weights of a run, or of a folder that Agent.save wrote."""
+    fork: Annotated[str, NO_DEFAULT, arg(name="from", metavar="RUN")] = ""
+    """Fork a run: continue its newest checkpoint, with its replay, in a new folder, changed by
+    --set, --steps and the options to stop early."""
 
     def execute(self) -> int:
         from tokenworlds.commands import choices, running
         from tokenworlds.runs.folder import RunFolder, free_folder
         from tokenworlds.training import session
 
-        spec = choices.choose_run(self)
-        start = partial(session.start, command=self.command())
+        origin, spec = choices.choose_origin(self)
+        start = partial(session.start, command=self.command(), origin=origin)
         path = Path(self.run) if self.run else free_folder(choices.default_folder(spec))
         return running.run_session(start, spec, RunFolder(path))
 
     def command(self) -> str:
         """The command that makes the same run, without its folder."""
-        words = ["tokenworlds", "train", self.recipe]
-        for name in ("env", "size", "seed"):
-            words += [f"--{name}", str(getattr(self, name))]
+        words = ["tokenworlds", "train"]
+        if self.fork:
+            words += ["--from", self.fork]
+        else:
+            words += [self.recipe, "--env", self.env, "--size", self.size, "--seed", str(self.seed)]
         for name in OPTIONAL:
             if (value := getattr(self, name)) not in (None, "", "auto"):
                 words += [f"--{name.replace('_', '-')}", str(value)]

@@ -87,6 +87,20 @@ class Loop:
         self.save()
         self.folder.commit()
 
+    def begin_from(self, found: Checkpoint) -> None:
+        """Start a fork, whose replay and metrics are copied, from a checkpoint of its parent.
+
+        The best evaluation counts anew: the fork does not have its checkpoint.
+        """
+        with explaining_misfits(found):
+            notes = self._restore(found, with_replay=True)
+        self._best, self._stale, self.ended, self._saved = None, 0, "", None
+        for text in (*notes, *inexactness(self._inexact)):
+            self.screen.note(text)
+        self.happened("start", resumed=True)
+        self.save()
+        self.folder.commit()
+
     def resume(self, with_replay: bool = True) -> None:
         """Go back to the newest checkpoint that verifies.
 

@@ -32,6 +32,7 @@ from tokenworlds.training.evaluation import (
     report_run,
 )
 from tokenworlds.training.loop import Loop, ended_early, inexactness
+from tokenworlds.training.origin import Fork, Origin, Weights, check_fit
 from tokenworlds.training.summary import component_parameters
 from tokenworlds.training.trainer import progress_of
 
@@ -58,8 +59,9 @@ def start(
     should_stop: Stop,
     command: str = "",
     on_event: Sequence[Callback] = (),
+    origin: Origin | None = None,
 ) -> SessionEnd:
-    """Train from scratch. A recipe that fails its dry run leaves no folder behind.
+    """Train from scratch, or from an `origin`. A recipe that fails its dry run leaves no folder.
 
     `command` is the command that makes this run; run.json keeps it. `on_event` are told what
     happens.
@@ -73,9 +75,26 @@ def start(
         for text in (*remarks(loop.trainer.agent), *expectation(loop)):
             screen.note(text)
         facts = {"command": command, "parameters": component_parameters(loop.trainer.agent)}
-        folder.begin(spec, facts)
-        loop.begin()
+        begin(loop, facts, origin)
         return train(loop, should_stop)
+
+
+def begin(loop: Loop, facts: Mapping[str, Any], origin: Origin | None) -> None:
+    """Create the folder and its first checkpoint; what does not fit is refused before."""
+    folder, agent = loop.folder, loop.trainer.agent
+    if origin is not None:
+        facts = {**facts, **origin.record}
+    if isinstance(origin, Weights):
+        origin.give_to(agent)
+    if isinstance(origin, Fork):
+        check_fit(origin.parent.path, origin.checkpoint.tensors["weights"], agent)
+    folder.begin(loop.spec, facts)
+    if isinstance(origin, Fork):
+        loop.trainer.replay.clear()
+        origin.copy_files(folder)
+        loop.begin_from(origin.checkpoint)
+    else:
+        loop.begin()
 
 
 def expectation(loop: Loop) -> list[str]:
