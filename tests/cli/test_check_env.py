@@ -108,7 +108,7 @@ def test_a_good_environment_is_reported_with_the_command_to_train(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     found = report("Good", capsys)
-    assert found["observations"] == "the image of Box(0, 255, (12, 12, 3), uint8)"
+    assert found["observations"] == "Box(0, 255, (12, 12, 3), uint8)"
     assert found["actions"] == "MultiDiscrete([2 2]) as 4 choices"
     assert found["frame"] == [64, 64, 3]
     assert (found["games"], found["terminated"], found["truncated"]) == (10, 10, 0)
@@ -141,7 +141,7 @@ def test_an_environment_without_rewards_ends_or_sights_is_noted(
     notes = " ".join(report("Dull", capsys)["notes"])
     assert "every frame is the same" in notes
     assert "no reward in 50 random steps" in notes
-    assert "no game ended in 50 steps: time_limit=N" in notes
+    assert "no game ended in 50 steps: play more of them, or set a time_limit" in notes
 
 
 def test_findings_of_gymnasiums_checker_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

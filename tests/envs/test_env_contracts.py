@@ -34,6 +34,11 @@ SPECS = [
     EnvSpec("dmc:reacher-easy", "dmc-vision-flat", size=32),
     EnvSpec("gym:CartPole-v1", "gymnasium,render=true"),
     EnvSpec("gym:Pendulum-v1", "gym", size=48),
+    EnvSpec("minigrid:DoorKey-5x5-v0", size=32),
+    EnvSpec("minigrid:DoorKey-5x5-v0", "minigrid-full", size=32),
+    EnvSpec("miniworld:Hallway", size=32),
+    EnvSpec("vizdoom:Basic", size=32),
+    EnvSpec("craftax:classic", size=32),
 ]
 INSTALLED = {family.name: family.installed for family in families().values()}
 SPECS = [spec for spec in SPECS if INSTALLED[spec.name.partition(":")[0]]]
@@ -50,6 +55,10 @@ ACTIONS = {
     "dmc:reacher-easy": 2,
     "gym:CartPole-v1": 2,
     "gym:Pendulum-v1": 1,
+    "minigrid:DoorKey-5x5-v0": 7,
+    "miniworld:Hallway": 3,
+    "vizdoom:Basic": 4,
+    "craftax:classic": 17,
 }
 
 
@@ -58,13 +67,13 @@ def label(spec: EnvSpec) -> str:
 
 
 def selected(specs: list[EnvSpec]) -> list[Any]:
-    """Mark Crafter as slow: it takes a second to begin a game, and it has tests of its own."""
+    """Mark as slow what takes a second to begin a game, or minutes to compile."""
     slow = pytest.mark.slow
     return [pytest.param(s, marks=slow if is_slow(s) else (), id=label(s)) for s in specs]
 
 
 def is_slow(spec: EnvSpec) -> bool:
-    return spec.name == "crafter"
+    return spec.name in ("crafter", "craftax:classic")
 
 
 @pytest.fixture(scope="module", params=selected(SPECS))

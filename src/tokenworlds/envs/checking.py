@@ -205,9 +205,9 @@ def remarks(played: Played, differs: str | None, steps: int) -> Iterator[str]:
     if not played.varied:
         yield "every frame is the same: the agent sees nothing of the game"
     if not played.rewards.any():
-        yield f"no reward in {steps:,} random steps: an agent that explores finds none either"
+        yield f"no reward in {steps:,} random steps: an agent may not find one by chance"
     if not played.lengths:
-        yield f"no game ended in {steps:,} steps: time_limit=N truncates it"
+        yield f"no game ended in {steps:,} steps: play more of them, or set a time_limit"
     if played.growth is not None and played.growth > max(8.0, SLOW_GROWTH * steps):
         yield f"memory grew by {played.growth:.0f} MB in the last {steps // 2:,} steps"
 
@@ -237,10 +237,8 @@ def plain(text: str) -> str:
 
 
 def observations(env: Env) -> str:
-    if not isinstance(env, Gym):
-        return "frames of the family"
-    kind = "render()" if env.renders else "the image"
-    return f"{kind} of {' '.join(str(env.environment.observation_space).split())}"
+    text = env.describe_observations() if isinstance(env, Gym) else "frames of the family"
+    return " ".join(text.split())
 
 
 def actions(env: Env) -> str:

@@ -54,7 +54,6 @@ class Gym(Game):
         self._space = environment.action_space
         self._clip = options.clip_rewards and not evaluation
         space = environment.observation_space
-        self.renders = options.render
         self._read = None if options.render else ImageReader(name, space, options.image_key)
         super().__init__(
             frame_shape=FrameShape(size, size),
@@ -85,6 +84,12 @@ class Gym(Game):
     def close(self) -> None:
         super().close()
         self.environment.close()
+
+    def describe_observations(self) -> str:
+        if self._read is None:
+            return f"render() of {self.environment.observation_space}"
+        key = self._options.image_key
+        return f"{key}, {self._read.space}" if key else f"{self._read.space}"
 
     def _step(self, native: Any) -> tuple[Any, float, bool, bool]:
         try:

@@ -29,6 +29,7 @@ class ImageReader:
         self._path, found = choose(name, space, key)
         if not isinstance(found, spaces.Box | spaces.MultiBinary) or not is_image(found):
             raise UserError(no_image(name, found, key))
+        self.space = found
         self.shape = tuple(found.shape)
         self._floats = found.dtype is not None and found.dtype.kind == "f"
         self._low, self._high = bounds(name, found)
