@@ -85,6 +85,8 @@ def test_wrong_names_are_one_sentence(tmp_path: Path) -> None:
         tw.train("step-vqm", run=tmp_path / "run")
     with pytest.raises(tw.UserError, match="unknown environment"):
         tw.train(env="cach", run=tmp_path / "run")
+    with pytest.raises(tw.UserError, match=r"unknown option of train 'thread': .*mean 'threads'"):
+        tw.train(thread=1, run=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

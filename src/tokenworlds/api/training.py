@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,15 @@ from tokenworlds.api.run import Run
 from tokenworlds.api.sessions import Callbacks, listed, run_session
 from tokenworlds.commands import choices
 from tokenworlds.commands.train import Train
+from tokenworlds.core.errors import unknown
 from tokenworlds.envs.own import named_env
 from tokenworlds.runs.folder import RunFolder, free_folder
 from tokenworlds.runs.own_code import Trust
 from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training import session
+
+HIDDEN = {"assignments", "env_set"}
+"""Options of the command that are called `overrides` and `env_options` here."""
 
 
 def train(
@@ -45,6 +50,7 @@ def train(
 
     Ctrl-C saves the run and raises `KeyboardInterrupt`; `Run.open(folder).resume()` continues it.
     """
+    check_options(options)
     settings, playing = (assignments(each or {}) for each in (overrides, env_options))
     options |= {"size": size, "steps": steps, "seed": seed}
     chosen = Train(
@@ -57,6 +63,14 @@ def train(
     folder = RunFolder(path)
     run_session(work, spec, folder, progress)
     return Run(folder, trust_of(spec))
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raise `UserError` for a name that is no option of `tokenworlds train`."""
+    passed = {field.name for field in fields(Train)} - HIDDEN
+    for name in options:
+        if name not in passed:
+            raise unknown("option of train", name, passed | {"overrides", "env_options"})
 
 
 def assignments(overrides: Mapping[str, Any]) -> tuple[str, ...]:
