@@ -1,6 +1,7 @@
 """Train an agent from Python."""
 
 import json
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import fields
@@ -21,6 +22,7 @@ from tokenworlds.training import session
 
 HIDDEN = {"assignments", "env_set"}
 """Options of the command that are called `overrides` and `env_options` here."""
+FOLDERS = ("init", "fork")
 
 
 def train(
@@ -42,19 +44,20 @@ def train(
     `env` is a name, a Gymnasium environment, or a function that makes one; `env_options` are those
     of `--env-set`: {"frame_skip": 4}. `steps` defaults to the recipe's, `run` (the folder) to
     runs/RECIPE-ENV-sSEED. `overrides` changes settings of the recipe by their paths, as `--set`
-    does: {"world.memory": 8}.
-    `on_event` is called with what happens (`event.kind`, `event.values`; docs/runs.md). With
-    `progress`, a terminal shows a live display, and a notebook or file one line for each log
-    event. `options` are the others of `tokenworlds train`: threads, protocol, device, precision,
-    compile, stop_at_return, patience, init, and fork for `--from`.
+    does: {"world.memory": 8}. `on_event` is told what happens: `event.kind`, `event.values`
+    (docs/runs.md). With `progress`, a terminal shows a live display, and a notebook or file one
+    line for each log event. `options` are the others of `tokenworlds train`: threads, protocol,
+    device, precision, compile, stop_at_return, patience, `init` (a run or saved agent to take
+    weights from) and `fork` (a run to continue in a new folder).
 
     Ctrl-C saves the run and raises `KeyboardInterrupt`; `Run.open(folder).resume()` continues it.
     """
     check_options(options)
-    settings, playing = (assignments(each or {}) for each in (overrides, env_options))
     options |= {"size": size, "steps": steps, "seed": seed}
+    options |= {name: os.fspath(options[name]) for name in FOLDERS if name in options}
+    settings, playing = (assignments(each or {}) for each in (overrides, env_options))
     chosen = Train(
-        recipe=recipe, env=named_env(env), assignments=(settings,), env_set=(playing,), **options
+        recipe=recipe, env=named_env(env), assignments=settings, env_set=playing, **options
     )
     origin, spec = choices.choose_origin(chosen)
     path = Path(run) if run is not None else free_folder(choices.default_folder(spec))
@@ -73,13 +76,13 @@ def check_options(options: Mapping[str, Any]) -> None:
             raise unknown("option of train", name, passed | {"overrides", "env_options"})
 
 
-def assignments(overrides: Mapping[str, Any]) -> tuple[str, ...]:
+def assignments(overrides: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
     """Settings by path as `path=value`, each value as JSON or a plain word."""
     texts = {
         path: value if isinstance(value, str) else json.dumps(value)
         for path, value in overrides.items()
     }
-    return tuple(f"{path}={text}" for path, text in texts.items())
+    return tuple((f"{path}={text}",) for path, text in texts.items())
 
 
 def trust_of(spec: RunSpec) -> Trust:
