@@ -61,11 +61,9 @@ def train(
     )
     origin, spec = choices.choose_origin(chosen)
     path = Path(run) if run is not None else free_folder(choices.default_folder(spec))
-    told = listed(on_event)
-    work = partial(session.start, command=chosen.command(), on_event=told, origin=origin)
-    folder = RunFolder(path)
-    run_session(work, spec, folder, progress)
-    return Run(folder, trust_of(spec))
+    told = {"command": chosen.command(), "on_event": listed(on_event)}
+    run_session(partial(session.start, origin=origin, **told), spec, RunFolder(path), progress)
+    return Run(RunFolder(path), trust_of(spec))
 
 
 def check_options(options: Mapping[str, Any]) -> None:
