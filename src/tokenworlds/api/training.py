@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from tokenworlds.runs.folder import RunFolder, free_folder
 from tokenworlds.runs.own_code import Trust
 from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training import session
+from tokenworlds.training.callbacks import Callback
 
 HIDDEN = {"assignments", "env_set"}
 """Options of the command that are called `overrides` and `env_options` here."""
@@ -59,11 +60,20 @@ def train(
     chosen = Train(
         recipe=recipe, env=named_env(env), assignments=settings, env_set=playing, **options
     )
-    origin, spec = choices.choose_origin(chosen)
+    return start(chosen, run, listed(on_event), progress)
+
+
+def start(
+    options: Train, run: str | Path | None, on_event: Sequence[Callback], progress: bool
+) -> Run:
+    """Do what `Train.execute` does, and return the run."""
+    origin, spec = choices.choose_origin(options)
     path = Path(run) if run is not None else free_folder(choices.default_folder(spec))
-    told = {"command": chosen.command(), "on_event": listed(on_event)}
-    run_session(partial(session.start, origin=origin, **told), spec, RunFolder(path), progress)
-    return Run(RunFolder(path), trust_of(spec))
+    command = options.command()
+    work = partial(session.start, command=command, on_event=on_event, origin=origin)
+    folder = RunFolder(path)
+    run_session(work, spec, folder, progress)
+    return Run(folder, trust_of(spec))
 
 
 def check_options(options: Mapping[str, Any]) -> None:
