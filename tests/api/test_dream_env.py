@@ -17,8 +17,18 @@ pytest_plugins = ("api_fixtures",)
 
 
 @pytest.mark.parametrize("starts", ["replay", "reset"])
-def test_a_dream_passes_the_checks_of_gymnasium(agent: tw.Agent, starts: Any) -> None:
+def test_a_dream_passes_the_checks_of_gymnasium(agent: tw.Agent, starts: str) -> None:
     check_env(tw.DreamEnv(agent, starts=starts), skip_render_check=True)
+
+
+def test_a_dream_with_continuous_actions_passes_the_checks_too() -> None:
+    agent = untrained("step-vq-m", "steer")
+    check_env(tw.DreamEnv(agent, horizon=4), skip_render_check=True)
+    envs = tw.DreamVectorEnv(agent, 2, horizon=4)
+    envs.reset(seed=0)
+    assert envs.step(np.zeros((2, 1), np.float32))[1].shape == (2,)
+    with pytest.raises(tw.UserError, match="3 actions for 2 dreams"):
+        envs.step(np.zeros((3, 1), np.float32))
 
 
 @pytest.mark.parametrize("recipe", WORLDS)
@@ -58,6 +68,15 @@ def test_the_horizon_truncates_a_dream(agent: tw.Agent) -> None:
     assert [env.step(0)[2:4] for _ in range(3)] == [(False, False), (False, False), (False, True)]
     with pytest.raises(tw.UserError, match="call reset"):
         env.step(0)
+
+
+def test_wrong_arguments_are_one_sentence(agent: tw.Agent) -> None:
+    with pytest.raises(tw.UserError, match=r"unknown start of a dream 'resets': .*mean 'reset'"):
+        tw.DreamEnv(agent, starts="resets")
+    with pytest.raises(tw.UserError, match="horizon=1 or more, not 0"):
+        tw.DreamEnv(agent, horizon=0)
+    with pytest.raises(tw.UserError, match="no replay to dream from"):
+        tw.DreamEnv(untrained("step-vq-m"), starts="replay")
 
 
 def test_dreams_start_from_frames_of_replay(agent: tw.Agent) -> None:

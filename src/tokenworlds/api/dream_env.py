@@ -11,7 +11,7 @@ from jaxtyping import Bool, UInt8
 from numpy.typing import NDArray
 
 from tokenworlds.api.agent import Agent
-from tokenworlds.api.dream_states import Dreams, StartsFrom, choose_starts
+from tokenworlds.api.dream_states import Dreams, choose_starts
 from tokenworlds.api.environment import RENDER_MODES, rgb
 from tokenworlds.api.observations import check_actions
 from tokenworlds.core.errors import UserError
@@ -21,7 +21,7 @@ Frames = UInt8[np.ndarray, "N H W C"]
 Flags = Bool[np.ndarray, " N"]
 
 
-def open_dreams(agent: Agent, horizon: int | None, starts: StartsFrom | None) -> Dreams:
+def open_dreams(agent: Agent, horizon: int | None, starts: str | None) -> Dreams:
     if isinstance(agent.module.world, Real):
         raise UserError(f"{agent} has no world model to dream with")
     length = agent.horizon if horizon is None else horizon
@@ -46,7 +46,7 @@ class DreamEnv(gymnasium.Env[Any, Any]):
         agent: Agent,
         *,
         horizon: int | None = None,
-        starts: StartsFrom | None = None,
+        starts: str | None = None,
         render_mode: str | None = "rgb_array",
     ) -> None:
         self.observation_space = agent.observation_space
@@ -79,8 +79,9 @@ class DreamEnv(gymnasium.Env[Any, Any]):
 
     def render(self) -> NDArray[np.uint8] | None:
         """The current frame."""
-        shows = self.render_mode == "rgb_array" and self._frame is not None
-        return rgb(self._frame) if shows and self._frame is not None else None
+        if self._frame is None or self.render_mode != "rgb_array":
+            return None
+        return rgb(self._frame)
 
 
 class DreamVectorEnv(VectorEnv[NDArray[np.uint8], Any, NDArray[Any]]):
@@ -98,7 +99,7 @@ class DreamVectorEnv(VectorEnv[NDArray[np.uint8], Any, NDArray[Any]]):
         num_envs: int,
         *,
         horizon: int | None = None,
-        starts: StartsFrom | None = None,
+        starts: str | None = None,
         render_mode: str | None = "rgb_array",
     ) -> None:
         if num_envs < 1:

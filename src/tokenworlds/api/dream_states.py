@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,27 +14,29 @@ from tokenworlds.agent import BEHAVIOUR, JOINT
 from tokenworlds.agent import Agent as AgentModule
 from tokenworlds.api.agent import Agent
 from tokenworlds.api.imagination import segment_of
-from tokenworlds.core.errors import UserError
+from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import Carry, Segment
 from tokenworlds.evaluation.dreams import to_uint8
 from tokenworlds.replay.sampling import Windows, gather
 from tokenworlds.replay.store import ReplayStore
 
-StartsFrom = Literal["replay", "reset"]
+STARTS = ("replay", "reset")
 Starts = Callable[[int, np.random.Generator], Segment]
 """From a count and a generator: the real steps before each dream."""
 TERMINATES = 0.5
 """A dream ends where the predicted probability of a termination is higher."""
 
 
-def choose_starts(agent: Agent, wanted: StartsFrom | None) -> Starts:
+def choose_starts(agent: Agent, wanted: str | None) -> Starts:
     """Starts from the run's replay, or from resets of the real environment.
 
     By default from replay, if the agent has one.
     """
     if wanted is None:
         wanted = "reset" if agent.replay is None else "replay"
+    if wanted not in STARTS:
+        raise unknown("start of a dream", wanted, STARTS)
     if wanted == "reset":
         return starts_from_resets(agent)
     if agent.replay is None:
