@@ -87,3 +87,17 @@ def test_usage_is_a_share_of_codes_and_a_perplexity() -> None:
     found = usage_metrics(torch.tensor([2.0, 2.0, 0.0, 0.0]))
     assert found["code_usage"].item() == 0.5
     assert abs(found["code_perplexity"].item() - 2.0) < 1e-6
+
+
+def test_the_running_error_is_the_mean_squared_distance_to_the_code() -> None:
+    codebook = seeded(decay=0.5)
+    codebook.error.fill_(6.0)
+    assign(codebook, torch.tensor([[2.0, 0.0], [0.0, 2.0]]))
+    torch.testing.assert_close(codebook.error, torch.tensor((6.0 + 4.0) / 2))
+
+
+def test_an_update_without_data_changes_nothing() -> None:
+    codebook = seeded()
+    before = {name: value.clone() for name, value in codebook.state_dict().items()}
+    codebook.update(torch.empty(0, 1, 2), torch.empty(0, 1, dtype=torch.long))
+    assert all(torch.equal(value, before[name]) for name, value in codebook.state_dict().items())

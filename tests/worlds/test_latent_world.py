@@ -192,3 +192,38 @@ def test_continuous_actions() -> None:
     assert torch.isfinite(sum(world.losses(real).means().values(), torch.zeros(())))
     carry, _ = world.step(world.start(window(real, 4), 1), real.action[:, 4])
     assert world.view(carry).feature.shape == (3, *world.feature_shape)
+
+
+def world_gradients(world: Latent, real: Segment) -> dict[str, Tensor]:
+    world.zero_grad()
+    losses = world.losses(real)
+    terms = [(term * losses.masks[name]).sum() for name, term in losses.terms.items()]
+    torch.stack(terms).sum().backward()
+    return {
+        name: parameter.grad.clone()
+        for name, parameter in world.named_parameters()
+        if parameter.grad is not None
+    }
+
+
+def test_only_the_first_tokenizer_rows_train_the_tokenizer() -> None:
+    real = segment(batch=4)
+    few = world_gradients(build(tokenizer_rows=2), real)
+    reconstructed = build(tokenizer_rows=2).losses(real).terms["reconstruction"]
+    assert len(reconstructed) == 2
+    # Frames of the other rows change no gradient of the decoder.
+    other = real.frame.clone()
+    other[2:] = 255 - other[2:]
+    changed = world_gradients(build(tokenizer_rows=2), replace(real, frame=other))
+    decoder = [name for name in few if name.startswith("tokenizer.decoder")]
+    assert decoder
+    assert all(torch.equal(few[name], changed[name]) for name in decoder)
+    # All rows train the sequence model.
+    assert any(not torch.equal(few[name], changed[name]) for name in few if "prior" in name)
+
+
+@pytest.mark.parametrize("rows", [4, 9])
+def test_as_many_tokenizer_rows_as_sequences_change_nothing(rows: int) -> None:
+    real = segment(batch=4)
+    every, named = (world_gradients(build(tokenizer_rows=n), real) for n in (0, rows))
+    assert all(torch.equal(every[name], named[name]) for name in every)

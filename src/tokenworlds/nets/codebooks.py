@@ -40,11 +40,15 @@ class CodeVectors(nn.Module):
 
 
 class Codebook(CodeVectors, Component):
-    """Code vectors with running counts and sums (van den Oord et al., 2017, appendix A)."""
+    """Code vectors with running counts and sums (van den Oord et al., 2017, appendix A).
+
+    `error` is the running mean of the squared distance of a vector to its code.
+    """
 
     counts: Tensor
     sums: Tensor
     seeded: Tensor
+    error: Tensor
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Codebook"]):
@@ -63,15 +67,21 @@ class Codebook(CodeVectors, Component):
         self.register_buffer("counts", torch.ones(config.codes))
         self.register_buffer("sums", self.vectors.clone())
         self.register_buffer("seeded", torch.zeros((), dtype=torch.bool))
+        self.register_buffer("error", torch.ones(()))
 
     @torch.no_grad()
     def update(self, encoded: Float[Tensor, "N K D"], index: Int[Tensor, "N K"]) -> None:
         """Move the codes towards their assigned vectors; the first call places them on data."""
         flat = rearrange(encoded, "n k d -> (n k) d")
+        if len(flat) == 0:
+            return
         if not self.seeded:
             self._place(torch.ones_like(self.counts, dtype=torch.bool), flat)
+            self.error.copy_(self.distance(flat).amin(dim=-1).mean())
             self.seeded.fill_(True)
             return
+        error = (flat - self.look_up(index.flatten())).square().sum(dim=-1).mean()
+        self.error.lerp_(error, 1 - self.config.decay)
         hard = functional.one_hot(index.flatten(), self.config.codes).to(flat.dtype)
         self.counts.lerp_(hard.sum(dim=0), 1 - self.config.decay)
         self.sums.lerp_(hard.t() @ flat, 1 - self.config.decay)

@@ -11,7 +11,7 @@ from tokenworlds.nets.codebooks import UnitCodebook
 from tokenworlds.nets.pixel_encoders import ResidualEncoder
 from tokenworlds.nets.residual import FrameEncoder
 from tokenworlds.recipes.blocks import TOY, Block, recipe
-from tokenworlds.recipes.iris import ADAM, NANO_BASE
+from tokenworlds.recipes.iris import ADAM, NANO_BASE, TINY_BASE
 from tokenworlds.replay.sampling import EpisodeCounts
 from tokenworlds.runs.recipe import Collection, Evaluation, Housekeeping, Learning, Recipe
 from tokenworlds.sequence.token_transformer import TokenTransformer
@@ -82,22 +82,56 @@ NANO: Block = {
     "schedule.first_updates": {"tokenizer": 300, "world": 200},
 }
 
-# A few million parameters.
+# Frames of full size. Every level halves the side: on a CPU the first levels take most of the time.
+TINY_FRAMES = FrameEncoder.Config(
+    width=8, latent=16, multipliers=(1, 2, 4, 4), halvings=(True, True, True, True)
+)
+TINY: Block = {
+    **NANO,
+    **TINY_BASE,
+    "world.tokenizer.encoder": FrameEncoder.Config(
+        width=16, latent=32, multipliers=(1, 2, 4, 4), halvings=(True, True, True, False)
+    ),
+    "world.tokenizer.past": variant(NANO_FRAMES, {"width": 16, "latent": 16}),
+    "world.tokenizer.codebook.codes": 256,
+    "world.tokenizer.codebook.width": 32,
+    "world.tokenizer.codebook.decay": 0.97,
+    "world.sequence.positions": 72,  # 12 steps of an I-token, 4 tokens and an action
+    "world.image": variant(TINY_FRAMES, {"latent": 12}),  # times 4 x 4 cells: the width
+    "world.context": 2,
+    "behaviour.encoder": ResidualEncoder.Config(layers=TINY_FRAMES),
+    "behaviour.burn_in": 2,
+    "learning.behaviour.length": 3,
+    "learning.tokenizer.batch": 8,
+    "learning.tokenizer.length": 8,
+    "schedule.updates": {"tokenizer": 15, "world": 40, "behaviour": 12},
+    "schedule.first_updates": {"tokenizer": 500, "world": 300},
+}
+
+# A few million parameters: 100,000 steps in a day on two CPU cores.
 SMALL: Block = {
     "world.tokenizer.encoder.width": 32,
-    "world.tokenizer.past": FrameEncoder.Config(width=32, latent=8),
+    "world.tokenizer.past": FrameEncoder.Config(width=16, latent=8),
     "world.sequence.width": 256,
     "world.sequence.layers": 3,
     "world.sequence.heads": 4,
-    "world.image": FrameEncoder.Config(width=32, latent=4),
+    "world.image": FrameEncoder.Config(width=16, latent=4),
+    "behaviour.horizon": 15,
+    "behaviour.encoder": ResidualEncoder.Config(layers=FrameEncoder.Config(width=16, latent=16)),
     "behaviour.recurrent": 256,
     "learning.tokenizer.batch": 8,
+    "learning.tokenizer.length": 9,
     "learning.world.batch": 16,
     "learning.behaviour.batch": 32,
+    "schedule.updates": {"tokenizer": 20, "world": 30, "behaviour": 15},
 }
 
 
-@recipe(benchmarks={"crafter": CRAFTER}, sizes={"nano": NANO, "small": SMALL}, games={"toy": TOY})
+@recipe(
+    benchmarks={"crafter": CRAFTER},
+    sizes={"nano": NANO, "tiny": TINY, "small": SMALL},
+    games={"toy": TOY},
+)
 def delta_iris() -> Recipe:
     """4 VQ tokens for the change of a frame, beside an image token; CNN-LSTM policy on frames."""
     return Recipe(

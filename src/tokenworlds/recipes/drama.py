@@ -20,6 +20,11 @@ from tokenworlds.runs.recipe import Recipe
             # Free bits on the mean over the batch: the one run with them scored 0.68 on catch.
             "world.prior.free_bits_over": "frame",
         },
+        "tiny": {
+            **latent.TINY,
+            **latent.TINY_CATEGORICAL,
+            "world.prior.free_bits_over": "frame",
+        },
         "small": {
             **latent.SMALL,
             **latent.SMALL_CATEGORICAL,

@@ -75,11 +75,28 @@ NANO: Block = {
     "housekeeping.log_every": 160,
     "housekeeping.save_every": 1_000,
 }
-SMALL: Block = {**SIZES["1m"]}
+# Short sequences and many of them: an update imagines from each of its states.
+TINY: Block = {
+    **sized(512, 128, 8, 8),
+    "num_envs": 8,
+    "behaviour.horizon": 12,
+    "behaviour.hidden": (128, 128),
+    "learning.agent.batch": 8,
+    "learning.agent.length": 33,
+    "learning.agent.optimiser.rate": 3e-4,
+    "learning.agent.optimiser.warm_up": 200,
+    "schedule.warm_up": 2_048,
+    "schedule.updates": {"agent": 1 / 12},
+    "evaluation.episodes": 8,
+    "evaluation.final_episodes": 50,
+    "housekeeping.log_every": 400,
+    "housekeeping.save_every": 2_000,
+}
+SMALL: Block = {**sized(1024, 128, 8, 8), "schedule.updates": {"agent": 1 / 6}}
 
 
 @recipe(
-    sizes={"nano": NANO, "small": SMALL, **SIZES},
+    sizes={"nano": NANO, "tiny": TINY, "small": SMALL, **SIZES},
     benchmarks={"crafter": CRAFTER, "dmc": CONTROL},
     games={"toy": TOY},
 )

@@ -9,7 +9,7 @@ from tokenworlds.nets.codebooks import Codebook
 from tokenworlds.priors.maskgit import MaskGIT
 from tokenworlds.recipes import latent
 from tokenworlds.recipes.blocks import Block, recipe
-from tokenworlds.recipes.storm import NANO, NANO_CATEGORICAL, SMALL, storm
+from tokenworlds.recipes.storm import NANO, NANO_CATEGORICAL, SMALL, TINY, TINY_CATEGORICAL, storm
 from tokenworlds.runs.recipe import Recipe
 from tokenworlds.tokenizers.vq import VQ
 
@@ -19,7 +19,17 @@ NANO_MASKGIT: Block = {
     "world.prior.heads": 4,
     "world.prior.feedforward": 128,
 }
-SMALL_MASKGIT: Block = {"world.prior.embedding": 64}
+TINY_MASKGIT: Block = {
+    "world.prior.embedding": 64,
+    "world.prior.layers": 2,
+    "world.prior.heads": 4,
+    # Two passes of the prior for each imagined frame: fewer updates in the same time.
+    "schedule.updates": {"world": 1 / 8, "behaviour": 1 / 20},
+}
+SMALL_MASKGIT: Block = {
+    "world.prior.embedding": 64,
+    "schedule.updates": {"world": 1 / 3, "behaviour": 1 / 5},
+}
 
 
 @recipe(
@@ -32,6 +42,7 @@ SMALL_MASKGIT: Block = {"world.prior.embedding": 64}
             # Each token is predicted from its own slice of the state: fewer tokens, wider slices.
             "world.tokenizer.categoricals": 16,
         },
+        "tiny": {**TINY, **TINY_CATEGORICAL, **TINY_MASKGIT},
         "small": {**SMALL, **latent.SMALL_CATEGORICAL, **SMALL_MASKGIT},
     },
 )
@@ -64,6 +75,7 @@ def git_storm_mlp_logits() -> Recipe:
     like=git_storm,
     sizes={
         "nano": {**NANO, **latent.NANO_VQ, **NANO_MASKGIT},
+        "tiny": {**TINY, **latent.TINY_VQ, **TINY_MASKGIT},
         "small": {**SMALL, **latent.SMALL_VQ, **SMALL_MASKGIT},
     },
     games={"toy:steer nano": latent.NANO_STEER},

@@ -64,10 +64,58 @@ NANO_CATEGORICAL: Block = {
     "steps": 14_000,
     "learning.world.optimiser.rates": {"tokenizer": 2e-3},
 }
-# Positions on the track are finer than grid cells: more updates and a sharper posterior.
+# Positions on the track are finer than grid cells: more updates.
 NANO_STEER: Block = {
-    "world.tokenizer.temperature": 8.0,
     "schedule.updates": {"world": 1 / 8, "behaviour": 1 / 8},
+}
+
+# Two to five million parameters: 100,000 steps of Atari in an afternoon on a laptop. A model needs
+# thousands of updates before it predicts the rewards of Boxing, and wide filters to see the boxers.
+# The tokenizer learns from a quarter of the frames, since it converges before the rest does.
+TINY: Block = {
+    "num_envs": 8,
+    "world.tokenizer.kernel": 3,
+    "world.tokenizer.groups": 8,
+    "world.tokenizer.unimix": 0.001,
+    "world.prior.unimix": 0.001,
+    "world.prior.free_bits": 0.02,
+    "world.tokenizer_rows": 4,
+    "world.sequence.width": 256,
+    "world.sequence.layers": 2,
+    "world.sequence.heads": 4,
+    "world.reward.hidden": (256,),
+    "world.termination.hidden": (256,),
+    "behaviour.horizon": 12,
+    "behaviour.actor": (256, 256),
+    "behaviour.critic": (256, 256),
+    "learning.world.batch": 16,
+    "learning.world.length": 32,
+    "learning.world.optimiser.rate": 1e-3,
+    "learning.world.optimiser.rates": {},
+    "learning.world.optimiser.warm_up": 100,
+    "learning.behaviour.batch": 192,
+    "learning.behaviour.length": 3,
+    "learning.behaviour.scales.entropy": 1e-3,
+    "learning.behaviour.optimiser.rate": 3e-4,
+    "learning.behaviour.optimiser.warm_up": 100,
+    "schedule.warm_up": 2_048,
+    "schedule.updates": {"world": 1 / 6, "behaviour": 1 / 12},
+    "evaluation.every": 10_000,
+    "evaluation.episodes": 8,
+    "housekeeping.log_every": 400,
+    "housekeeping.save_every": 2_000,
+}
+TINY_VQ: Block = {
+    "world.tokenizer.filters": (32, 64, 64),
+    "world.tokenizer.strides": (2, 2, 2),
+    "world.tokenizer.codebook.codes": 32,
+    "world.tokenizer.codebook.width": 64,
+    "world.tokenizer.codebook.decay": 0.97,
+    "world.tokenizer.codebook.revive_below": 0.5,
+}
+TINY_CATEGORICAL: Block = {
+    "world.tokenizer.filters": (32, 64, 64, 64),
+    "world.tokenizer.strides": (2, 2, 2, 2),
 }
 
 # A few million parameters: for a workstation.
@@ -85,6 +133,8 @@ SMALL: Block = {
     "learning.behaviour.batch": 256,
     "learning.behaviour.optimiser.rate": 1e-4,
     "learning.behaviour.optimiser.warm_up": 200,
+    # 100,000 steps in a day on two CPU cores.
+    "schedule.updates": {"world": 1 / 2, "behaviour": 1 / 3},
 }
 SMALL_VQ: Block = {
     "world.tokenizer.filters": (32, 64, 128),

@@ -38,9 +38,11 @@ NANO: Block = {
     "housekeeping.save_every": 5_000,
 }
 SMALL: Block = {"behaviour.network.width": 256}
+# PPO's updates are cheap: the frames and the network of the paper.
+TINY: Block = {"evaluation.episodes": 8, "evaluation.final_episodes": 50}
 
 
-@recipe(sizes={"nano": NANO, "small": SMALL}, games={"toy": TOY})
+@recipe(sizes={"nano": NANO, "tiny": TINY, "small": SMALL}, games={"toy": TOY})
 def ppo() -> Recipe:
     """Model-free baseline: PPO on real frames."""
     return Recipe(

@@ -81,6 +81,42 @@ NANO_POLICY: Block = {
     "behaviour.network.width": 128,
 }
 
+# The map of a vector has a single cell.
+ONE_CELL: Block = {"world.sequence.kernel": 1, "behaviour.network.kernel": 1}
+
+# One million parameters, frames of two thirds of the side, 64 tokens.
+TINY: Block = {
+    **NANO,
+    "steps": 102_400,
+    "resolution": 64,
+    "num_envs": 8,
+    "world.tokenizer.encoder.filters": (32, 64, 64),
+    "world.sequence.channels": 64,
+    "world.reward.channels": 16,
+    "world.reward.hidden": 128,
+    "behaviour.horizon": 12,
+    "behaviour.discount": 0.985,
+    "learning.world.optimiser.rate": 1e-3,
+    "learning.world.optimiser.rates": {"reward": 1e-3},
+    "learning.behaviour.optimiser.rate": 3e-4,
+    "learning.behaviour.scales.entropy": 3e-3,
+    "schedule.steps": 2_048,
+    "schedule.first_steps": 4_096,
+    "schedule.warm_up_updates": 2_000,
+    "schedule.epochs": (8, 4, 2, 2, 1),
+    "schedule.batches": (40,),
+    "evaluation.every": 10_240,
+    "evaluation.episodes": 8,
+    "evaluation.final_episodes": 50,
+    "housekeeping.log_every": 1_024,
+    "housekeeping.save_every": 2_048,
+}
+TINY_VQ: Block = {
+    "world.tokenizer.codebook.codes": 64,
+    "world.tokenizer.codebook.width": 32,
+    "world.tokenizer.codebook.decay": 0.97,
+}
+
 # A few million parameters.
 SMALL: Block = {
     "world.tokenizer.encoder.filters": (32, 64, 64, 128),
@@ -92,6 +128,7 @@ SMALL: Block = {
 @recipe(
     sizes={
         "nano": {**NANO, **NANO_VQ, **NANO_POLICY, "learning.world.length": 11},
+        "tiny": {**TINY, **TINY_VQ, **NANO_POLICY, "learning.world.length": 11},
         "small": SMALL,
     },
     games={"toy": TOY},
@@ -165,7 +202,13 @@ def swm() -> Recipe:
     )
 
 
-@recipe(like=swm, sizes={"nano": {**NANO, **NANO_VQ, **NANO_POLICY}})
+@recipe(
+    like=swm,
+    sizes={
+        "nano": {**NANO, **NANO_VQ, **NANO_POLICY},
+        "tiny": {**TINY, **TINY_VQ, **NANO_POLICY},
+    },
+)
 def swm_1frame() -> Recipe:
     """One frame instead of four."""
     changes = {
@@ -183,7 +226,10 @@ def swm_1d() -> Recipe:
     return variant(swm_1frame(), {"world.layout": "line"})
 
 
-@recipe(like=swm_1frame, sizes={"nano": {**NANO, **NANO_POLICY}})
+@recipe(
+    like=swm_1frame,
+    sizes={"nano": {**NANO, **NANO_POLICY}, "tiny": {**TINY, **NANO_POLICY}},
+)
 def swm_continuous() -> Recipe:
     """Ablation: a normal variable in each of 36 grid cells instead of a token."""
     changes = {
@@ -196,13 +242,8 @@ def swm_continuous() -> Recipe:
 @recipe(
     like=swm_continuous,
     sizes={
-        "nano": {
-            **NANO,
-            **NANO_POLICY,
-            # The map has a single cell.
-            "world.sequence.kernel": 1,
-            "behaviour.network.kernel": 1,
-        }
+        "nano": {**NANO, **NANO_POLICY, **ONE_CELL},
+        "tiny": {**TINY, **NANO_POLICY, **ONE_CELL},
     },
 )
 def swm_continuous_1d() -> Recipe:
@@ -226,7 +267,14 @@ def swm_continuous_1d() -> Recipe:
             "behaviour.network": FrameNetwork.Config(
                 filters=(16, 32, 32), kernels=(4, 3, 3), strides=(2, 2, 1), width=128
             ),
-        }
+        },
+        "tiny": {
+            **TINY,
+            **TINY_VQ,
+            "behaviour.network": FrameNetwork.Config(
+                filters=(16, 32, 32), kernels=(8, 4, 3), strides=(4, 2, 1), width=128
+            ),
+        },
     },
 )
 def swm_reconstructions() -> Recipe:
@@ -237,7 +285,10 @@ def swm_reconstructions() -> Recipe:
 
 @recipe(
     like=swm_1frame,
-    sizes={"nano": {**NANO, **NANO_VQ, **NANO_POLICY, "world.prior.channels": 32}},
+    sizes={
+        "nano": {**NANO, **NANO_VQ, **NANO_POLICY, "world.prior.channels": 32},
+        "tiny": {**TINY, **TINY_VQ, **NANO_POLICY, "world.prior.channels": 32},
+    },
 )
 def swm_autoregressive() -> Recipe:
     """Ablation: tokens sampled one by one from a PixelCNN; an LSTM of one cell."""

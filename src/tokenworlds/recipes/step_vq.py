@@ -34,6 +34,7 @@ CATEGORICAL = Categorical.Config(
 CONTROL: Block = {**latent.CONTROL, "schedule.warm_up": 2_048}
 NANO_MAMBA: Block = {"world.sequence.chunk": 16}
 NANO_TRANSFORMER: Block = {"world.sequence.feedforward": 256, "world.sequence.window": 32}
+TINY_TRANSFORMER: Block = {"world.sequence.feedforward": 512, "world.sequence.window": 32}
 SMALL_TRANSFORMER: Block = {"world.sequence.feedforward": 512}
 
 
@@ -41,6 +42,7 @@ SMALL_TRANSFORMER: Block = {"world.sequence.feedforward": 512}
     benchmarks={"dmc": CONTROL},
     sizes={
         "nano": {**latent.NANO, **latent.NANO_VQ, **NANO_MAMBA},
+        "tiny": {**latent.TINY, **latent.TINY_VQ},
         "small": {**latent.SMALL, **latent.SMALL_VQ},
     },
     games={"toy": TOY, "toy:steer nano": latent.NANO_STEER},
@@ -96,6 +98,7 @@ def step_vq_m() -> Recipe:
     like=step_vq_m,
     sizes={
         "nano": {**latent.NANO, **latent.NANO_VQ, **NANO_TRANSFORMER},
+        "tiny": {**latent.TINY, **latent.TINY_VQ, **TINY_TRANSFORMER},
         "small": {**latent.SMALL, **latent.SMALL_VQ, **SMALL_TRANSFORMER},
     },
 )
@@ -127,6 +130,13 @@ def step_vq_m_96() -> Recipe:
             "world.tokenizer.filters": (16, 32, 32, 32),
             "world.tokenizer.strides": (2, 2, 2, 2),
         },
+        "tiny": {
+            **latent.TINY,
+            **latent.TINY_VQ,
+            **TINY_TRANSFORMER,
+            "world.tokenizer.filters": (32, 64, 64, 64),
+            "world.tokenizer.strides": (2, 2, 2, 2),
+        },
         "small": {**latent.SMALL, **latent.SMALL_CATEGORICAL, **SMALL_TRANSFORMER},
     },
 )
@@ -153,6 +163,7 @@ def step_vq_iris() -> Recipe:
     like=step_vq_m,
     sizes={
         "nano": {**latent.NANO, **latent.NANO_CATEGORICAL, **NANO_MAMBA},
+        "tiny": {**latent.TINY, **latent.TINY_CATEGORICAL},
         "small": {**latent.SMALL, **latent.SMALL_CATEGORICAL},
     },
     games={"toy:steer nano": {}},
@@ -166,6 +177,7 @@ def cb_m() -> Recipe:
     like=cb_m,
     sizes={
         "nano": {**latent.NANO, **latent.NANO_CATEGORICAL, **NANO_TRANSFORMER},
+        "tiny": {**latent.TINY, **latent.TINY_CATEGORICAL, **TINY_TRANSFORMER},
         "small": {**latent.SMALL, **latent.SMALL_CATEGORICAL, **SMALL_TRANSFORMER},
     },
 )

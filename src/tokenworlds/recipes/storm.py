@@ -29,12 +29,26 @@ NANO_CATEGORICAL: Block = {
     "world.tokenizer.output": "sigmoid",
     "schedule.updates": {"world": 1 / 8, "behaviour": 1 / 8},
 }
+TINY: Block = {
+    **latent.TINY,
+    "world.sequence.feedforward": 512,
+    "world.sequence.positions": 48,
+}
+TINY_CATEGORICAL: Block = {
+    **latent.TINY_CATEGORICAL,
+    "world.tokenizer.style": "silu",
+    "world.tokenizer.output": "sigmoid",
+}
 SMALL: Block = {**latent.SMALL, "world.sequence.feedforward": 512}
 
 
 @recipe(
     benchmarks={"dmc": latent.CONTROL},
-    sizes={"nano": {**NANO, **NANO_CATEGORICAL}, "small": {**SMALL, **latent.SMALL_CATEGORICAL}},
+    sizes={
+        "nano": {**NANO, **NANO_CATEGORICAL},
+        "tiny": {**TINY, **TINY_CATEGORICAL},
+        "small": {**SMALL, **latent.SMALL_CATEGORICAL},
+    },
     games={"toy": TOY},
 )
 def storm() -> Recipe:

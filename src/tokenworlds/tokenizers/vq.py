@@ -17,6 +17,8 @@ from tokenworlds.nets.distributions import mix_uniform
 from tokenworlds.nets.fast.convolution import lay_out
 
 SCALES = {"reconstruction": 1.0, "commitment": 0.25}
+SMALLEST_ERROR = 1e-4
+"""Of encodings that lie on their codes: keeps the gradient of the posterior finite."""
 
 
 class VQ(nn.Module, Component):
@@ -24,14 +26,17 @@ class VQ(nn.Module, Component):
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["VQ"]):
-        """`temperature` is beta of the soft posterior softmax(-beta distance^2)."""
+        """`temperature` is beta of the soft posterior softmax(-beta distance^2 / error), where the
+        error is the codebook's mean squared distance of an encoding to its code: a code that lies
+        farther than the nearest one by this much is exp(-beta) times as likely, at any scale of the
+        encodings."""
 
         filters: tuple[int, ...] = (32, 64, 128, 256)
         strides: tuple[int, ...] = (1, 2, 2, 2)
         kernel: int = 5
         groups: int = 32
         codebook: Codebook.Config = field(default_factory=Codebook.Config)
-        temperature: float = 1.0
+        temperature: float = 4.0
         unimix: float = 0.01
 
     def __init__(self, config: Config, *, frame_shape: FrameShape) -> None:
@@ -55,7 +60,8 @@ class VQ(nn.Module, Component):
         maps = self.project(self.encoder(flat))
         (vectors,) = unpack(rearrange(widen(maps), "b d h w -> b (h w) d"), lead, "* k d")
         distance = self.codebook.distance(vectors)
-        logits = mix_uniform(-self.config.temperature * distance, self.config.unimix)
+        beta = self.config.temperature / self.codebook.error.clamp_min(SMALLEST_ERROR)
+        logits = mix_uniform(-beta * distance, self.config.unimix)
         index = distance.argmin(dim=-1)
         hard = one_hots(index, self.vocabulary, logits.dtype)
         probs = logits.exp()

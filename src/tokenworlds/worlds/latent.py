@@ -19,6 +19,7 @@ from tokenworlds.core.trees import map_tensors, where_rows
 from tokenworlds.core.types import (
     ActionSpace,
     Carry,
+    Codes,
     FrameShape,
     Losses,
     Outcome,
@@ -59,7 +60,8 @@ class Latent(nn.Module, Component):
         """`memory` is the number of real steps that the agent reads when it acts (0: the whole
         episode, recurrently). `acts_on="prediction"` acts on the tokens predicted for the current
         frame, as the code of DRAMA and STORM does. `detach` stops gradients of the dynamics losses
-        before the tokenizer."""
+        before the tokenizer. `tokenizer_rows` is the number of sequences of a batch that train the
+        tokenizer (0: all); the others are only encoded, at a quarter of the cost."""
 
         tokenizer: ConfigOf[Tokenizer]
         sequence: ConfigOf[SequenceModel[Any]]
@@ -70,6 +72,7 @@ class Latent(nn.Module, Component):
         memory: int = 16
         acts_on: Literal["encoding", "prediction"] = "encoding"
         detach: bool = False
+        tokenizer_rows: int = 0
 
     def __init__(
         self, config: Config, *, frame_shape: FrameShape, action_space: ActionSpace
@@ -98,7 +101,8 @@ class Latent(nn.Module, Component):
     def losses(self, segment: Segment) -> Losses:
         """Reconstruction, prediction of the next tokens, reward and termination."""
         frames = to_frames(segment.frame)
-        codes = self.tokenizer.encode(frames)
+        rows = self.config.tokenizer_rows or len(frames)
+        codes = self._encode(frames, rows)
         sample = codes.sample.detach() if self.config.detach else codes.sample
         x = self.mixer(sample, self.action_space.encode(segment.action))
         blank = self.sequence.initial(*segment.first.shape)
@@ -107,10 +111,21 @@ class Latent(nn.Module, Component):
         next_codes = map_tensors(lambda part: part[:, 1:], codes)
         same_episode = segment.mask[:, 1:] & ~segment.first[:, 1:]
         return (
-            self.tokenizer.losses(frames, codes, segment.mask)
+            self.tokenizer.losses(
+                frames[:rows], map_tensors(lambda part: part[:rows], codes), segment.mask[:rows]
+            )
             | self.prior.losses(hidden[:, :-1], next_codes, same_episode)
             | outcome_losses(self.reward, self.termination, hidden, segment)
         )
+
+    def _encode(self, frames: Float[Tensor, "B T C H W"], rows: int) -> Codes:
+        """Encode all frames; gradients reach the tokenizer from the first `rows` sequences."""
+        trained = self.tokenizer.encode(frames[:rows])
+        if rows >= len(frames):
+            return trained
+        with torch.no_grad():
+            others = self.tokenizer.encode(frames[rows:])
+        return map_tensors(lambda *parts: torch.cat(parts), trained, others)
 
     @torch.no_grad()
     def observe(
