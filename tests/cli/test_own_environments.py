@@ -104,6 +104,18 @@ def test_a_run_keeps_the_options_and_imports_its_environment_only_when_told(
     assert Path("imported").exists()
 
 
+def test_a_run_and_its_environment_may_move_to_other_folders(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "games").mkdir()
+    (tmp_path / "my_cli_env.py").rename(tmp_path / "games" / "my_cli_env.py")
+    moved = run.rename(tmp_path / "games" / "moved")
+    words = ["evaluate", str(moved), "--episodes", "2", "--json"]
+    assert main([*words, "--env", "games/my_cli_env.py:Tiny"]) == 2
+    assert main([*words, "--env", "games/my_cli_env.py:make"]) == 0
+    assert json.loads(capsys.readouterr().out)["env"] == f"python:{NAME}"
+
+
 def test_the_console_script_finds_a_module_of_the_current_folder(tmp_path: Path) -> None:
     (tmp_path / "my_cli_env.py").write_text(SOURCE)
     # A console script has the folder of the script on its path, not the current one.

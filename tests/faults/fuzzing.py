@@ -40,6 +40,8 @@ MEMORY = 8 * 2**30
 CUT = ("replay/", "metrics.jsonl")
 """What a resume may cut."""
 MODULES = ["gym:antigravity:X-v0", "gym:evil:Maze-v0", "gym:os:X-v0", "gym:../x:Y-v0"]
+MODULES += ["evil.py:make", "os.path:join", "python:os:abort", "../evil.py:x", "a\0b.py:x"]
+PROTOCOLS = ["", "gymnasium", "gym", ",render=true", "gymnasium,frame_skip=99999999999", ",,=,"]
 NAMES = ["type", "os:system", "antigravity:x", "evil.py", "tokenworlds.core.files:DamagedFile"]
 NAMES += ["tokenworlds.nets.optimisers:Optimiser.Config", "tokenworlds.__main__:x", "../x", "a\0b"]
 NUMBERS = [0, -1, 1, 2**31, 2**63, 10**400, 1e308, -0.5]
@@ -209,9 +211,10 @@ def env_names(run: Path) -> Check:
             name[:cut] + data.draw(st.text(max_size=8)) + name[cut + data.draw(st.integers(0, 3)) :]
         )
         name = data.draw(st.one_of(st.just(name), st.sampled_from(MODULES), st.text(max_size=20)))
+        protocol = data.draw(st.one_of(st.sampled_from(PROTOCOLS), st.text(max_size=20)))
 
         def use() -> None:
-            spec = EnvSpec(name)
+            spec = EnvSpec(name, protocol)
             Trust().check_env(run, spec.name)
             if spec.name not in made and spec.name.startswith(("toy", "gym")):
                 made.add(spec.name)

@@ -28,6 +28,8 @@ FILE = ".py"
 Factory = Callable[..., "gymnasium.Env[Any, Any]"]
 _GIVEN: dict[str, Factory] = {}
 """Factories that `named_env` was given in this process, by name."""
+_MOVED: dict[str, str] = {}
+"""Where the user says that a file of a run is now."""
 
 
 def named_env(env: object, name: str = "") -> str:
@@ -87,6 +89,22 @@ def copying(env: "gymnasium.Env[Any, Any]") -> Factory:
     return lambda: copy.deepcopy(original)
 
 
+def take_moved(stored: str, given: str) -> bool:
+    """Whether a given name is a stored one whose file is in another folder now.
+
+    The stored name is then made from there, as long as there is no file in its own place.
+    """
+    prefix = f"{PYTHON}:"
+    games = [name.removeprefix(prefix) for name in (stored, given) if name.startswith(prefix)]
+    places = [game.rpartition(":")[0] for game in games]
+    if len(games) < 2 or not all(place.endswith(FILE) for place in places):
+        return False
+    if len({os.path.basename(game) for game in games}) > 1 or os.path.exists(places[0]):
+        return False
+    _MOVED[games[0]] = games[1]
+    return True
+
+
 def names_module(prefix: str) -> bool:
     """Whether the beginning of a name is a file or a module of a package, and no family."""
     return prefix.endswith(FILE) or "." in prefix
@@ -104,6 +122,8 @@ def canonical_factory(game: str) -> str:
 
 def open_own(name: str, game: str, *, render: bool) -> "gymnasium.Env[Any, Any]":
     module, colon, path = game.rpartition(":")
+    if game in _MOVED and not os.path.exists(module):
+        module = _MOVED[game].rpartition(":")[0]
     factory = find_factory(name, module, path) if colon else find_given(name, game)
     if render:
         check_render_mode(name, factory)

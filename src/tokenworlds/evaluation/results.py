@@ -199,7 +199,9 @@ def to_document(result: Result) -> dict[str, Any]:
 
 def name_of(result: Result, usual_temperature: float) -> str:
     """The name of a result in evaluations/."""
-    words = [f"step-{result.agent_steps}", result.protocol, f"s{result.seed}"]
+    # The key of an image, which is an option, may hold a slash.
+    protocol = result.protocol.replace("/", "-")
+    words = [f"step-{result.agent_steps}", protocol, f"s{result.seed}"]
     if result.temperature != usual_temperature:
         words.append(f"t{result.temperature:g}")
     return f"{'-'.join(words)}-{len(result.returns)}-episodes.json"

@@ -16,6 +16,7 @@ from tokenworlds.core.description import is_public, modules_of, to_json
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.own_modules import load_module
 from tokenworlds.envs.catalogue import module_of
+from tokenworlds.envs.own import take_moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,8 @@ class Trust:
     def check_env(self, run: Path, name: str) -> None:
         """Raise `UserError` if an environment imports a module that the user did not name."""
         module = module_of(name)
-        if module is not None and not self.everything and self.env != name:
+        named = self.env == name or take_moved(name, self.env)
+        if module is not None and not self.everything and not named:
             raise UserError(
                 f"{run} plays {name}, which imports the module {module}: name the environment "
                 f"again with --env {name}, or import what the run names with --trust (in Python: "
