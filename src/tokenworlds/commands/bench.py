@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional, arg
 
 from tokenworlds.commands.errors import check_output
-from tokenworlds.commands.options import BenchmarkEnv, Count, Json, Size, Switch, default_text
+from tokenworlds.commands.options import (
+    BenchmarkEnv,
+    Count,
+    EnvAssignments,
+    Json,
+    Size,
+    Switch,
+    default_text,
+)
 from tokenworlds.commands.show import default_env
 from tokenworlds.core.errors import UserError
 
@@ -38,6 +46,8 @@ class Bench:
     """Names from 'tokenworlds agents', or my_agents.py:mine."""
     env: BenchmarkEnv = ""
     """A name from 'tokenworlds envs'."""
+    env_set: EnvAssignments = ()
+    """Options of a Gymnasium environment, from 'tokenworlds envs', as in frame_skip=4."""
     size: Size = "paper"
     """Size of the networks."""
     fraction: Annotated[str, arg(metavar="{auto,1,1/2,1/4,...}")] = "auto"
@@ -159,9 +169,10 @@ class Bench:
         from tokenworlds.envs.catalogue import EnvSpec
 
         env, targets = self.env or default_env(), list[Target]()
+        protocol = choices.protocol_with("", self.env_set)
         for name in dict.fromkeys(self.recipes or (SCALED if self.scaling else RECIPES)):
             found = choices.choose_recipe(name, self.size, env, ())
-            spec = EnvSpec(env, "", found.recipe.resolution, found.recipe.grey)
+            spec = EnvSpec(env, protocol, found.recipe.resolution, found.recipe.grey)
             targets.append(Target(name, found.size, found.recipe, spec))
         return targets
 
