@@ -1,8 +1,10 @@
 """Train an agent from Python."""
 
 import json
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,18 @@ from tokenworlds.api.run import Run
 from tokenworlds.api.sessions import Callbacks, listed, run_session
 from tokenworlds.commands import choices
 from tokenworlds.commands.train import Train
+from tokenworlds.core.errors import unknown
 from tokenworlds.envs.own import named_env
 from tokenworlds.runs.folder import RunFolder, free_folder
 from tokenworlds.runs.own_code import Trust
 from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training import session
+from tokenworlds.training.callbacks import Callback
+from tokenworlds.training.trackers.choice import open_trackers
+
+HIDDEN = {"assignments", "env_set"}
+"""Options of the command that are called `overrides` and `env_options` here."""
+FOLDERS = ("init", "fork")
 
 
 def train(
@@ -37,35 +46,52 @@ def train(
     `env` is a name, a Gymnasium environment, or a function that makes one; `env_options` are those
     of `--env-set`: {"frame_skip": 4}. `steps` defaults to the recipe's, `run` (the folder) to
     runs/RECIPE-ENV-sSEED. `overrides` changes settings of the recipe by their paths, as `--set`
-    does: {"world.memory": 8}.
-    `on_event` is called with what happens (`event.kind`, `event.values`; docs/runs.md). With
-    `progress`, a terminal shows a live display, and a notebook or file one line for each log
-    event. `options` are the others of `tokenworlds train`: threads, protocol, device, precision,
-    compile, stop_at_return, patience, init, and fork for `--from`.
+    does: {"world.memory": 8}. `on_event` is told what happens: `event.kind`, `event.values`
+    (docs/runs.md). With `progress`, a terminal shows a live display, and a notebook or file one
+    line for each log event. `options` are the others of `tokenworlds train`: threads, protocol,
+    device, precision, compile, stop_at_return, patience, `init` (a run or saved agent to take
+    weights from), `fork` (a run to continue in a new folder), csv, wandb and mlflow.
 
     Ctrl-C saves the run and raises `KeyboardInterrupt`; `Run.open(folder).resume()` continues it.
     """
-    settings, playing = (assignments(each or {}) for each in (overrides, env_options))
+    check_options(options)
     options |= {"size": size, "steps": steps, "seed": seed}
+    options |= {name: os.fspath(options[name]) for name in FOLDERS if name in options}
+    settings, playing = (assignments(each or {}) for each in (overrides, env_options))
     chosen = Train(
-        recipe=recipe, env=named_env(env), assignments=(settings,), env_set=(playing,), **options
+        recipe=recipe, env=named_env(env), assignments=settings, env_set=playing, **options
     )
-    origin, spec = choices.choose_origin(chosen)
+    return start(chosen, run, listed(on_event), progress)
+
+
+def start(
+    options: Train, run: str | Path | None, on_event: Sequence[Callback], progress: bool
+) -> Run:
+    """Do what `Train.execute` does, and return the run."""
+    origin, spec = choices.choose_origin(options)
     path = Path(run) if run is not None else free_folder(choices.default_folder(spec))
-    told = listed(on_event)
-    work = partial(session.start, command=chosen.command(), on_event=told, origin=origin)
+    told = (*on_event, *open_trackers(options.trackers))
+    work = partial(session.start, command=options.command(), on_event=told, origin=origin)
     folder = RunFolder(path)
     run_session(work, spec, folder, progress)
     return Run(folder, trust_of(spec))
 
 
-def assignments(overrides: Mapping[str, Any]) -> tuple[str, ...]:
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raise `UserError` for a name that is no option of `tokenworlds train`."""
+    passed = {field.name for field in fields(Train)} - HIDDEN
+    for name in options:
+        if name not in passed:
+            raise unknown("option of train", name, passed | {"overrides", "env_options"})
+
+
+def assignments(overrides: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
     """Settings by path as `path=value`, each value as JSON or a plain word."""
     texts = {
         path: value if isinstance(value, str) else json.dumps(value)
         for path, value in overrides.items()
     }
-    return tuple(f"{path}={text}" for path, text in texts.items())
+    return tuple((f"{path}={text}",) for path, text in texts.items())
 
 
 def trust_of(spec: RunSpec) -> Trust:

@@ -106,6 +106,22 @@ EnvAssignments = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
+class TrackerOptions:
+    """Where metrics go besides metrics.jsonl and TensorBoard."""
+
+    csv: Switch = False
+    """Write metrics.csv to the run folder."""
+    wandb: Switch = False
+    """Log to Weights & Biases; WANDB_MODE=offline and its other variables count."""
+    mlflow: Switch = False
+    """Log to MLflow; MLFLOW_TRACKING_URI and its other variables count."""
+
+    @property
+    def trackers(self) -> tuple[str, ...]:
+        return tuple(name for name in ("csv", "wandb", "mlflow") if getattr(self, name))
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """A run, and what it may import: a run folder is data, so it names no code to execute."""
 

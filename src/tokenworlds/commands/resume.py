@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
-from tokenworlds.commands.options import Count, RunOptions, Switch, default_text
+from tokenworlds.commands.options import Count, RunOptions, Switch, TrackerOptions, default_text
 
 
 @dataclass(frozen=True, kw_only=True)
-class Resume(RunOptions):
+class Resume(TrackerOptions, RunOptions):
     """Continue a run exactly where it stopped, or extend it to more steps."""
 
     steps: Annotated[Count, default_text("the run's")] = None
@@ -19,8 +19,10 @@ class Resume(RunOptions):
 
     def execute(self) -> int:
         from tokenworlds.commands import choices, running
+        from tokenworlds.commands.screen import print_note
         from tokenworlds.training import session
         from tokenworlds.training.extension import extend_run
+        from tokenworlds.training.trackers.choice import forgotten, open_trackers
 
         folder, spec = choices.open_run(self)
         if self.steps is not None:
@@ -28,6 +30,9 @@ class Resume(RunOptions):
             spec = extend_run(folder, spec, self.steps, command)
         exit_code = running.finish(spec, folder)
         if exit_code is None:
-            work = partial(session.resume, with_replay=not self.without_replay)
+            for text in forgotten(folder.path, self.trackers):
+                print_note(text)
+            replay, told = not self.without_replay, open_trackers(self.trackers)
+            work = partial(session.resume, with_replay=replay, on_event=told)
             exit_code = running.run_session(work, spec, folder)
         return exit_code

@@ -5,7 +5,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +19,7 @@ from tokenworlds.commands.options import (
     Protocol,
     Size,
     Switch,
+    TrackerOptions,
     default_text,
 )
 from tokenworlds.commands.train import Train
@@ -32,7 +33,7 @@ ENGINES = ("local",)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sweep:
+class Sweep(TrackerOptions):
     """Train many agents: every recipe on every environment with every seed.
 
     Repeat the command to go on: finished runs are skipped, stopped ones resumed exactly, and more
@@ -78,13 +79,16 @@ class Sweep:
     def execute(self) -> int:
         from tokenworlds.commands.choices import choose_run
         from tokenworlds.sweeps.plan import check_names
+        from tokenworlds.training.trackers.choice import open_trackers
 
         if self.action:
             return self.status()
         if self.engine not in ENGINES:
             raise unknown("engine", self.engine, ENGINES)
         trainings, folder = list(self.trainings()), Path(self.runs)
-        jobs = [job_of(train, point) for train, point in trainings]
+        open_trackers(self.trackers)
+        also = tuple(f"--{name}" for name in self.trackers)
+        jobs = [replace(job_of(train, point), also=also) for train, point in trainings]
         check_names(jobs)
         for train, _ in trainings:
             if train.seed == trainings[0][0].seed:

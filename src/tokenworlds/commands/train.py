@@ -21,6 +21,7 @@ from tokenworlds.commands.options import (
     Seed,
     Size,
     Switch,
+    TrackerOptions,
     default_text,
 )
 
@@ -31,7 +32,7 @@ OPTIONAL = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Train:
+class Train(TrackerOptions):
     """Train an agent (default: step-vq-m on catch, about four minutes)."""
 
     recipe: Annotated[Recipe, arg(metavar="[RECIPE]")] = "step-vq-m"
@@ -75,9 +76,11 @@ class Train:
         from tokenworlds.commands import choices, running
         from tokenworlds.runs.folder import RunFolder, free_folder
         from tokenworlds.training import session
+        from tokenworlds.training.trackers.choice import open_trackers
 
         origin, spec = choices.choose_origin(self)
-        start = partial(session.start, command=self.command(), origin=origin)
+        told = open_trackers(self.trackers)
+        start = partial(session.start, command=self.command(), on_event=told, origin=origin)
         path = Path(self.run) if self.run else free_folder(choices.default_folder(spec))
         return running.run_session(start, spec, RunFolder(path))
 

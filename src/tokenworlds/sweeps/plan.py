@@ -27,13 +27,15 @@ Next = Literal["train", "resume", "wait", "nothing"]
 class Job:
     """A run of a sweep: the name of its folder, and the command that makes it.
 
-    `again` are options that `resume` needs, to name the user's own files once more.
+    `again` are options that `resume` needs, to name the user's own files once more, `also` those
+    that change nothing of the run.
     """
 
     name: str
     command: str
     steps: int | None = None
     again: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +148,11 @@ def next_step(job: Job, folder: Path) -> Step:
     longer = extension(job, listed)
     if listed.state == "finished" and not longer:
         return Step("nothing")
-    return Step("resume", ("resume", str(path), *longer, *job.again))
+    return Step("resume", ("resume", str(path), *longer, *job.again, *job.also))
 
 
 def training(job: Job, path: Path) -> tuple[str, ...]:
-    return (*shlex.split(job.command)[1:], "--run", str(path))
+    return (*shlex.split(job.command)[1:], "--run", str(path), *job.also)
 
 
 def extension(job: Job, listed: Listed) -> tuple[str, ...]:

@@ -166,6 +166,7 @@ def final_values(result: Result) -> dict[str, float | int]:
 def train_to_the_end(loop: Loop, should_stop: Stop) -> SessionEnd:
     """If an environment or a callback fails, the run is saved, so that it can be resumed."""
     try:
+        loop.deliver()
         finished = loop.run(should_stop)
     except (EnvironmentFailed, CallbackFailed):
         loop.save()

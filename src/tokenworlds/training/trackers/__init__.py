@@ -1,0 +1,1 @@
+"""Trackers: callbacks that copy the metrics of a run to a file or a service."""
