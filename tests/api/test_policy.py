@@ -57,6 +57,7 @@ def test_without_image_observations_it_reads_rendered_frames() -> None:
     obs, _ = env.reset(seed=0)
     agent.reset()
     seen = make("gym:CartPole-v1", render=True).reset(0)
+    assert np.array_equal(policy.frame(obs), seen)
     assert policy(obs) == agent.act(seen, deterministic=True)
     assert env.action_space.contains(policy(env.step(1)[0]))
 

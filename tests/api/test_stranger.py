@@ -15,9 +15,9 @@ from tokenworlds.training import session
 
 README = Path(__file__).parents[2] / "README.md"
 NUMBERS = {
-    "steps=2_000": "steps=32",
-    "steps=3_000": "steps=48",
-    '"time_limit": 50': '"time_limit": 5',
+    "steps=3_000": "steps=32",
+    "steps=4_000": "steps=48",
+    '"time_limit": 30': '"time_limit": 5',
 }
 """The numbers of the script, and those of the test."""
 LINES = 40

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas
 import pytest
 from api_runs import STEPS, TINY, run_without_report
@@ -66,6 +67,18 @@ def test_an_extended_run_equals_one_made_at_once(
     assert longer.metrics.equals(run.metrics)
 
 
+def test_a_run_begins_with_the_weights_of_another_or_is_forked(run: tw.Run, tmp_path: Path) -> None:
+    frames = np.zeros((16, 16, 3), np.uint8)
+    begun = run_without_report(tmp_path / "begun", init=run, seed=1)
+    first = begun.agent(checkpoint=0).imagine(frames, [0, 1, 2], seed=0)
+    assert np.array_equal(first.frames, run.agent().imagine(frames, [0, 1, 2], seed=0).frames)
+    forked = run_without_report(
+        tmp_path / "forked", fork=run, steps=64, overrides={"learning.behaviour.batch": 2}
+    )
+    assert forked.metrics["agent_steps"].max() == 64
+    assert forked.metrics[:3].equals(run.metrics)
+
+
 def test_ctrl_c_saves_a_run_that_can_be_resumed(tmp_path: Path) -> None:
     def stop(event: Any) -> None:
         if event.kind == "log":
@@ -85,6 +98,8 @@ def test_wrong_names_are_one_sentence(tmp_path: Path) -> None:
         tw.train("step-vqm", run=tmp_path / "run")
     with pytest.raises(tw.UserError, match="unknown environment"):
         tw.train(env="cach", run=tmp_path / "run")
+    with pytest.raises(tw.UserError, match=r"unknown option of train 'thread': .*mean 'threads'"):
+        tw.train(thread=1, run=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

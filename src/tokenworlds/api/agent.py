@@ -1,5 +1,6 @@
 """A trained agent as users hold it: it acts, imagines and is evaluated."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -45,7 +46,7 @@ class Agent:
 
     @staticmethod
     def load(
-        folder: str | Path,
+        folder: str | os.PathLike[str],
         modules: Mapping[str, ModuleType] | None = None,
         device: str | None = None,
         *,
@@ -65,7 +66,7 @@ class Agent:
         an error. Without `device`, the agent of a run goes to the device it was trained on.
         """
         allowed = Trust(modules or {}, everything=trust)
-        opened = open_agent(folder, allowed, device, str(checkpoint), strict)
+        opened = open_agent(Path(folder), allowed, device, str(checkpoint), strict)
         return Agent(opened, trusting(allowed, env, opened.env))
 
     def save(self, folder: str | Path) -> Path:

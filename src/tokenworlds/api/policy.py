@@ -57,12 +57,16 @@ class Policy:
         """The next observation opens an episode."""
         self._playing.reset()
 
+    def frame(self, obs: Any) -> NDArray[np.uint8]:
+        """The frame that the agent sees of an observation, as `Agent.imagine` takes it."""
+        image = self._read(obs, self._shape.height)
+        return to_grey(image) if self._shape.channels == 1 else image
+
     def __call__(self, obs: Any, first: bool = False) -> Any:
         if first:
             self.reset()
-        image = self._read(obs, self._shape.height)
-        frame = to_grey(image) if self._shape.channels == 1 else image
-        action = self._playing.act(frame[None], None, self._generator, self._temperature)
+        frames = self.frame(obs)[None]
+        action = self._playing.act(frames, None, self._generator, self._temperature)
         if self._env is None:
             return to_action(action, single=True)
         return to_native(self._env.action_space, action[0].cpu().numpy())

@@ -49,6 +49,10 @@ class Run:
     def folder(self) -> Path:
         return self._folder.path
 
+    def __fspath__(self) -> str:
+        """A run stands for its folder, as in `Agent.load(run)` or `train(init=run)`."""
+        return str(self.folder)
+
     @property
     def spec(self) -> RunSpec:
         """The recipe, environment, seed and so on that the run was started with."""
