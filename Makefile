@@ -8,13 +8,14 @@ python := .venv/bin/python
 tests := OMP_NUM_THREADS=1 $(python) -m pytest -n $(or $(WORKERS),2) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow faults results check format clean distclean
+.PHONY: help setup demo test test-slow faults wheel results check format clean distclean
 
 help:
 	@echo "make setup      create .venv and install the pinned dependencies and the package"
 	@echo "make demo       train the default agent on the default game, a few minutes"
 	@echo "make test       the everyday tests;  make test-slow  all of them"
 	@echo "make faults     kills, power losses, damages and nonsense;  MINUTES=20"
+	@echo "make wheel      build dist/*.whl, install it elsewhere and use it"
 	@echo "make results    make the tables of README.md and docs/results.md from results/"
 	@echo "make check      formatting, lint, types, import layers, sizes"
 	@echo "make format     put formatting and the order of imports right"
@@ -34,6 +35,10 @@ test-slow: setup
 
 faults: setup
 	@$(in) OMP_NUM_THREADS=1 $(python) scripts/faults --minutes $(or $(MINUTES),20)
+
+# A wheel of an earlier version would be ambiguous.
+wheel: setup
+	@$(in) rm -rf dist && $(python) scripts/wheel_check --out dist
 
 results: setup
 	@$(in) $(python) scripts/results

@@ -34,10 +34,17 @@ def installed(package: str) -> str | None:
 
 def git_commit() -> str | None:
     """The commit of this code, if it runs from a git checkout."""
-    here = Path(__file__).resolve().parent
-    command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=40"]
+    # An installed package may lie inside the checkout of another project.
+    if not ask_git("ls-files", Path(__file__).name):
+        return None
+    return ask_git("describe", "--always", "--dirty", "--abbrev=40")
+
+
+def ask_git(*command: str) -> str | None:
+    """What git prints about the folder of this file, if anything."""
+    git = ["git", "-C", str(Path(__file__).resolve().parent), *command]
     try:
-        found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+        found = subprocess.run(git, capture_output=True, text=True, check=True, timeout=10)
     except (OSError, subprocess.SubprocessError):
         return None
     return found.stdout.strip() or None
