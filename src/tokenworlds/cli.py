@@ -21,6 +21,7 @@ from tokenworlds.commands.dream import Dream
 from tokenworlds.commands.envs import Envs
 from tokenworlds.commands.errors import Failure, explaining_disk_errors
 from tokenworlds.commands.evaluate import Evaluate
+from tokenworlds.commands.export import Export
 from tokenworlds.commands.figure import Figure
 from tokenworlds.commands.literature import Literature
 from tokenworlds.commands.receipt import Receipt
@@ -43,6 +44,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "report": Report,
     "receipt": Receipt,
     "figure": Figure,
+    "export": Export,
     "show": Show,
     "bench": Bench,
     "agents": Agents,

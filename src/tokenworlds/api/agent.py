@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -27,6 +28,8 @@ from tokenworlds.envs.options import EnvOptions
 from tokenworlds.replay.store import ReplayStore
 from tokenworlds.runs.folder import LAST
 from tokenworlds.runs.own_code import Trust
+from tokenworlds.sharing.hub import fetched, is_on_hub
+from tokenworlds.sharing.saving import save_agent
 from tokenworlds.training.evaluation import open_replay
 from tokenworlds.training.trainer import progress_of
 
@@ -38,8 +41,8 @@ class Agent:
     carry)` and `module.imagine(segment, steps)`.
     """
 
-    def __init__(self, opened: OpenedAgent, trust: Trust | None = None) -> None:
-        self._opened = opened
+    def __init__(self, opened: OpenedAgent, trust: Trust | None = None, source: str = "") -> None:
+        self._opened, self._source = opened, source
         self._trust = trust or Trust()
         self._playing = Playing(self.module)
         self.reset(seed=0 if opened.spec is None else opened.spec.seed)
@@ -55,7 +58,7 @@ class Agent:
         trust: bool = False,
         strict: bool = False,
     ) -> "Agent":
-        """The agent of a run, or one that `save` wrote.
+        """The agent of a run, or one that `save` wrote: a folder, or `hub:user/name` (extra `hub`).
 
         `checkpoint` is "last", "best" (the highest evaluation during training) or a step.
 
@@ -66,12 +69,17 @@ class Agent:
         an error. Without `device`, the agent of a run goes to the device it was trained on.
         """
         allowed = Trust(modules or {}, everything=trust)
-        opened = open_agent(Path(folder), allowed, device, str(checkpoint), strict)
+        with fetched(folder, trust) if is_on_hub(folder) else nullcontext(Path(folder)) as place:
+            opened = open_agent(place, allowed, device, str(checkpoint), strict)
         return Agent(opened, trusting(allowed, env, opened.env))
 
-    def save(self, folder: str | Path) -> Path:
-        """Write weights and configuration, about as small as can be; `load` reads them."""
-        return self.module.save(folder, self._opened.env)
+    def save(self, folder: str | os.PathLike[str], *, license: str = "") -> Path:
+        """Write weights, configuration and a model card; `load` reads the first two.
+
+        The folder can be pushed to the Hugging Face hub as it is. `license` is that of the weights,
+        by default "mit" for the agent of a run.
+        """
+        return save_agent(self._opened, Path(folder), license, self._source)
 
     @property
     def module(self) -> AgentModule:

@@ -1,0 +1,1 @@
+"""Agents to share: model cards, the Hugging Face hub, weights of other implementations."""
