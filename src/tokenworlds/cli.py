@@ -23,6 +23,7 @@ from tokenworlds.commands.errors import Failure, explaining_disk_errors
 from tokenworlds.commands.evaluate import Evaluate
 from tokenworlds.commands.export import Export
 from tokenworlds.commands.figure import Figure
+from tokenworlds.commands.import_weights import Import
 from tokenworlds.commands.literature import Literature
 from tokenworlds.commands.receipt import Receipt
 from tokenworlds.commands.report import Report
@@ -45,6 +46,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "receipt": Receipt,
     "figure": Figure,
     "export": Export,
+    "import": Import,
     "show": Show,
     "bench": Bench,
     "agents": Agents,

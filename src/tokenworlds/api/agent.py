@@ -29,6 +29,8 @@ from tokenworlds.replay.store import ReplayStore
 from tokenworlds.runs.folder import LAST
 from tokenworlds.runs.own_code import Trust
 from tokenworlds.sharing.hub import fetched, is_on_hub
+from tokenworlds.sharing.importing import import_agent
+from tokenworlds.sharing.layouts import LAYOUTS
 from tokenworlds.sharing.saving import save_agent
 from tokenworlds.training.evaluation import open_replay
 from tokenworlds.training.trainer import progress_of
@@ -72,6 +74,18 @@ class Agent:
         with fetched(folder, trust) if is_on_hub(folder) else nullcontext(Path(folder)) as place:
             opened = open_agent(place, allowed, device, str(checkpoint), strict)
         return Agent(opened, trusting(allowed, env, opened.env))
+
+    @staticmethod
+    def import_weights(
+        layout: str, file: str | os.PathLike[str], env: str, *, protocol: str = ""
+    ) -> "Agent":
+        """The agent of a file that the released implementation of a paper wrote.
+
+        `layout` is "iris". The file must hold exactly the weights of that agent. Nothing in it is
+        executed.
+        """
+        opened = import_agent(layout, Path(file), env, protocol)
+        return Agent(opened, source=LAYOUTS[layout].source)
 
     def save(self, folder: str | os.PathLike[str], *, license: str = "") -> Path:
         """Write weights, configuration and a model card; `load` reads the first two.

@@ -1,0 +1,120 @@
+"""Agents from the weights of other implementations, in a file that the user has."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tokenworlds.agent import Agent, OpenedAgent, with_weights
+from tokenworlds.core.errors import UserError, unknown
+from tokenworlds.core.types import ActionSpace, FrameShape
+from tokenworlds.envs.catalogue import EnvSpec
+from tokenworlds.recipes.catalogue import load
+from tokenworlds.sharing.layouts import LAYOUTS
+from tokenworlds.sharing.layouts.layout import Layout
+
+OPTIMISERS = "optimizer_"
+
+
+def import_agent(name: str, file: str | Path, env: str, protocol: str = "") -> OpenedAgent:
+    """The agent whose weights a file of the released implementation holds.
+
+    All weights must be there with their shapes, nothing else may be, and the environment must have
+    as many actions as the agent.
+    """
+    if name not in LAYOUTS:
+        raise unknown("layout of weights", name, LAYOUTS)
+    layout, path = LAYOUTS[name], Path(file)
+    recipe = load(layout.recipe, layout.size, env).recipe
+    spec = EnvSpec(env, protocol, recipe.resolution, recipe.grey)
+    found = read_weights(path)
+    check_names(found, layout, path)
+    actions = action_space(spec, len(found[layout.actions]), path)
+    shape = FrameShape(spec.size, spec.size, 1 if spec.grey else 3)
+    described: dict[str, Any] = {"recipe": recipe, "frame_shape": shape, "action_space": actions}
+    with torch.device("meta"):
+        wanted = Agent.build(**described).state_dict()
+    weights = mapped(found, wanted, layout, path)
+    return OpenedAgent(with_weights(described, weights, path), spec)
+
+
+def read_weights(path: Path) -> Mapping[str, Tensor]:
+    """The named tensors of a file. torch unpickles nothing but tensors and containers."""
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}") from error
+    # A file that is no archive, is damaged, or names other classes.
+    except Exception as error:
+        reason = type(error).__name__
+        raise UserError(f"{path} is no file of tensors that torch wrote: {reason}") from error
+    if not isinstance(found, dict):
+        raise UserError(f"{path} holds a value of type {type(found).__name__}, not weights by name")
+    if any(str(name).startswith(OPTIMISERS) for name in found):
+        raise UserError(f"{path} holds optimisers, not weights: choose the file beside it")
+    for name, value in found.items():
+        if not isinstance(name, str) or not isinstance(value, Tensor):
+            kind = type(value).__name__
+            raise UserError(f"{path} holds {str(name)[:80]!r} of type {kind}, not weights by name")
+    return found
+
+
+def check_names(found: Mapping[str, Tensor], layout: Layout, path: Path) -> None:
+    """Raise unless the file has every name of the layout and no other."""
+    wanted = {name for names in layout.table.values() for name in names}
+    problems = {
+        "lacks": [name for name in sorted(wanted) if name not in found],
+        "has unknown": [
+            name
+            for name in sorted(found)
+            if name not in wanted and not layout.ignored.fullmatch(name)
+        ],
+    }
+    texts = [f"{verb} {listed(names)}" for verb, names in problems.items() if names]
+    if texts:
+        raise UserError(f"{path} is not {layout.source}: it {' and '.join(texts)}")
+
+
+def listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{names[0][:80]}{more}"
+
+
+def action_space(spec: EnvSpec, actions: int, path: Path) -> ActionSpace:
+    env = spec.make()
+    try:
+        space = env.action_space
+    finally:
+        env.close()
+    if space != ActionSpace(actions):
+        theirs = f"{space.size} {'discrete' if space.discrete else 'continuous'} actions"
+        raise UserError(f"{path} is for {actions} discrete actions, but {spec.name} has {theirs}")
+    return space
+
+
+def mapped(
+    found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], layout: Layout, path: Path
+) -> dict[str, Tensor]:
+    """Our weights by name. The file's names and shapes must fit."""
+    weights = {}
+    for name, like in wanted.items():
+        if name in layout.zeros:
+            weights[name] = torch.zeros(like.shape, dtype=like.dtype)
+            continue
+        sources = layout.table[name]
+        first, *rest = like.shape
+        shape = (first // len(sources), *rest)
+        parts = [checked(found[source], source, shape, path) for source in sources]
+        weights[name] = torch.cat(parts).to(like.dtype)
+    return weights
+
+
+def checked(tensor: Tensor, name: str, shape: tuple[int, ...], path: Path) -> Tensor:
+    if tuple(tensor.shape) != shape or not tensor.is_floating_point():
+        here = "x".join(map(str, tensor.shape)) or "one number"
+        kind = str(tensor.dtype).removeprefix("torch.")
+        wanted = "x".join(map(str, shape))
+        raise UserError(f"{path} has {name} of {here} ({kind}), instead of {wanted} floats")
+    return tensor
