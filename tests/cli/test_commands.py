@@ -139,7 +139,8 @@ def test_show_counts_the_discretisation_path(
     recipe: str, discretisation: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("ale_py")
-    assert main(["show", recipe, "--json"]) == 0
+    words = ["show", recipe, "--size", "paper", "--env", "atari:Pong", "--json"]
+    assert main(words) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["actions"] == {"size": 6, "kind": "discrete"}
     assert document["parameters"].pop("discretisation") == discretisation

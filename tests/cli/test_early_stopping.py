@@ -78,3 +78,11 @@ def test_a_rule_looks_at_the_return_and_at_the_evaluations_since_the_best(
     rule: StopRule, score: float, stale: int, stops: bool
 ) -> None:
     assert bool(rule.verdict(score, 0.6, 100, stale)) == stops
+
+
+def test_json_is_all_that_train_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*stopping(RUN, "--stop-at-return", "-1"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["folder"], document["agent_steps"]) == ("run", 8)
+    assert document["ended"].endswith("reached -1")
+    assert len(document["evaluation"]["returns"]) == 3

@@ -1,6 +1,7 @@
 """`tokenworlds resume RUN --steps N`: a longer run, equal to one that was made at once."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -101,3 +102,25 @@ def test_a_forged_history_is_no_way_to_other_settings(capsys: pytest.CaptureFixt
     capsys.readouterr()
     assert main(["resume", "run"]) == 2
     assert "was changed after the run began" in sentence(capsys.readouterr().err)
+
+
+def test_another_number_of_threads_is_recorded_and_noted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(train(RUN, steps=16)) == 0
+    # The run is trained: nothing is left to compute with other threads.
+    assert main(["resume", "run", "--threads", "2"]) == 0
+    assert "does not repeat an uninterrupted run: other threads" in capsys.readouterr().err
+    document = json.loads((RUN / "run.json").read_text())
+    assert document["run"]["threads"] == 2
+    assert document["history"][0]["run"]["threads"] == 1
+
+
+def test_a_run_can_be_moved_and_copied(finished: Path) -> None:
+    stop_run(RUN, 24)
+    shutil.copytree(RUN, "copy")
+    RUN.rename("moved")
+    for name in ("moved", "copy"):
+        assert main(["resume", name]) == 0
+        assert main(["evaluate", name, "--episodes", "1"]) == 0
+        assert contents(Path(name)) == contents(finished)

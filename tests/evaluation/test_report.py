@@ -81,7 +81,7 @@ def test_the_page_shows_the_run_its_scores_and_its_metrics(
     text = " ".join(read(files.page).text)
     for expected in (
         "step-vq-m (nano) on toy:catch",
-        "Protocol toy, seed 3, 128 of 6,000 agent steps.",
+        "Protocol toy, seed 3, 5,000 of 6,000 agent steps.",
         "0.50 ± 0.50",
         "\N{MINUS SIGN}0.50 ± 0.50",
         "4 episodes at 5,000 steps, protocol toy, sampled actions, temperature 0.5",

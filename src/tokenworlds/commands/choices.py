@@ -16,7 +16,7 @@ from tokenworlds.core.overrides import override
 from tokenworlds.core.precision import Precision, best_precision, insist_on_precision
 from tokenworlds.envs.catalogue import EnvSpec, canonical
 from tokenworlds.envs.options import with_options
-from tokenworlds.recipes.catalogue import Found, is_own, load, load_component
+from tokenworlds.recipes.catalogue import OWN, Found, is_own, load, load_component
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.own_code import Trust, load_files, own_files
 from tokenworlds.runs.recipe import Recipe
@@ -39,6 +39,11 @@ def choose_run(options: Train) -> RunSpec:
     found = choose_recipe(
         options.recipe, options.size, options.env, options.assignments, options.steps
     )
+    if found.size == OWN and options.size != Train.size:
+        raise UserError(
+            f"{options.recipe} has no sizes: leave out --size {options.size}, or declare sizes "
+            "with @recipe (docs/extending.md)"
+        )
     recipe, device = found.recipe, choose_device(options.device)
     protocol = protocol_with(options.protocol, options.env_set)
     return RunSpec(

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,6 +19,19 @@ if TYPE_CHECKING:
     from tokenworlds.runs.spec import RunSpec
 
 FORMATS = (".gif", ".png", ".webp")
+QUIET = 5.0
+
+
+class Countdown:
+    """Says on stderr every few seconds how many steps are left."""
+
+    def __init__(self) -> None:
+        self._said = time.monotonic()
+
+    def show(self, steps: int) -> None:
+        if time.monotonic() - self._said >= QUIET:
+            self._said = time.monotonic()
+            print(f"dreaming, {steps:,} steps left", file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +84,9 @@ class Dream(RunOptions):
             raise UserError(f"{folder.path} has no replay to dream from: {error}") from error
         seed = spec.seed if self.seed is None else self.seed
         count = self.count or ROWS
-        rows = dream_from_replay(agent, replay, seed, count=count, horizon=self.horizon)
+        rows = dream_from_replay(
+            agent, replay, seed, count=count, horizon=self.horizon, told=Countdown().show
+        )
         if rows is None:
             steps = replay.length
             raise UserError(f"{folder.path} has only {steps} steps in replay, too few for a dream")

@@ -54,6 +54,8 @@ class Evaluate(RunOptions):
     """Seed of the episodes and of the agent's actions."""
     processes: Annotated[Count, default_text("one for each core")] = None
     """Processes that play; the result does not depend on it."""
+    threads: Annotated[Count, default_text("the run's")] = None
+    """CPU threads of --world; each process that plays has one."""
     world: Switch = False
     """Measure the world model instead: errors by horizon, and which part is at fault."""
     fvd_network: Annotated[str, NO_DEFAULT, arg(metavar="FILE")] = ""
@@ -70,6 +72,7 @@ class Evaluate(RunOptions):
         from tokenworlds.evaluation.results import write_result
 
         folder, spec = choices.open_run(self)
+        spec = replace(spec, threads=self.threads or spec.threads)
         if not os.access(folder.path, os.W_OK):
             raise UserError(f"cannot write to {folder.path}: the folder is read-only")
         if self.world:

@@ -13,6 +13,8 @@ class Resume(TrackerOptions, RunOptions):
 
     steps: Annotated[Count, default_text("the run's")] = None
     """Extend the run to this many agent steps."""
+    threads: Annotated[Count, default_text("the run's")] = None
+    """CPU threads from now on; with another number the run is no longer exact."""
     without_replay: Switch = False
     """Continue from intact weights if replay is damaged: collect steps anew; the run is no
     longer exact."""
@@ -21,13 +23,17 @@ class Resume(TrackerOptions, RunOptions):
         from tokenworlds.commands import choices, running
         from tokenworlds.commands.screen import print_note
         from tokenworlds.training import session
-        from tokenworlds.training.extension import extend_run
+        from tokenworlds.training.extension import change_threads, extend_run
         from tokenworlds.training.trackers.choice import forgotten, open_trackers
 
         folder, spec = choices.open_run(self)
         if self.steps is not None:
             command = f"tokenworlds resume --steps {self.steps}"
             spec = extend_run(folder, spec, self.steps, command)
+        if self.threads is not None and self.threads != spec.threads:
+            command = f"tokenworlds resume --threads {self.threads}"
+            spec = change_threads(folder, spec, self.threads, command)
+            print_note(f"{folder.path} does not repeat an uninterrupted run: other threads")
         exit_code = running.finish(spec, folder)
         if exit_code is None:
             for text in forgotten(folder.path, self.trackers):

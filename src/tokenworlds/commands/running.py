@@ -1,10 +1,13 @@
 """Run a training session with a screen and signal handlers, and print how it ended."""
 
 import contextlib
+import json
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import Any
 
 from tokenworlds.commands.errors import Failure, explaining_disk_errors, resume_hint
 from tokenworlds.commands.screen import open_screen, print_note
@@ -12,7 +15,7 @@ from tokenworlds.core.errors import UserError
 from tokenworlds.core.protocols import Screen
 from tokenworlds.envs.catalogue import best_return
 from tokenworlds.envs.vector import EnvironmentFailed
-from tokenworlds.evaluation.results import Result
+from tokenworlds.evaluation.results import Result, to_document
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training import session
@@ -60,11 +63,15 @@ class Interruption:
         self._notify()
 
 
-def run_session(work: Session, spec: RunSpec, folder: RunFolder) -> int:
-    """Run `session.start` or `session.resume`; returns the exit code."""
+def run_session(work: Session, spec: RunSpec, folder: RunFolder, as_json: bool = False) -> int:
+    """Run `session.start` or `session.resume`; returns the exit code.
+
+    With `as_json`, stdout holds one document at the end, and all else goes to stderr.
+    """
     interruption = Interruption()
     try:
         with (
+            contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext(),
             explaining_disk_errors(folder.path),
             open_screen(spec, folder.path) as screen,
             interruption.listening(screen.stopping),
@@ -74,7 +81,22 @@ def run_session(work: Session, spec: RunSpec, folder: RunFolder) -> int:
         raise UserError(f"{error}{resume_hint(folder.path)}") from error
     except NonFiniteLoss as error:
         raise Failure(f"{error}; the last checkpoint is in {folder.path}") from error
+    if as_json:
+        print(json.dumps(end_document(end, folder), indent=2))
+        return 0 if end.result is not None else interruption.exit_code
     return print_end(end, folder, interruption)
+
+
+def end_document(end: SessionEnd, folder: RunFolder) -> dict[str, Any]:
+    """How a session ended; `evaluation` is None if it was stopped."""
+    return {
+        "folder": str(folder.path),
+        "agent_steps": end.steps,
+        "ended": end.ended or None,
+        "evaluation": None if end.result is None else to_document(end.result),
+        "curve": None if end.curve is None else str(end.curve),
+        "report": None if end.page is None else str(end.page),
+    }
 
 
 def finish(spec: RunSpec, folder: RunFolder) -> int | None:

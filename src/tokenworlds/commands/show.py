@@ -8,7 +8,7 @@ from typing import Any
 
 from tokenworlds.commands.options import (
     Assignments,
-    BenchmarkEnv,
+    Env,
     EnvAssignments,
     Json,
     Recipe,
@@ -26,9 +26,9 @@ class Show:
 
     recipe: Recipe
     """A recipe from 'tokenworlds agents', or your own: my_agents.py:mine."""
-    env: BenchmarkEnv = ""
+    env: Env = "catch"
     """An environment from 'tokenworlds envs'."""
-    size: Size = "paper"
+    size: Size = "nano"
     """Size of the networks."""
     assignments: Assignments = ()
     """Change settings of the recipe; may be repeated."""
@@ -47,7 +47,7 @@ class Show:
         from tokenworlds.core.description import to_json
         from tokenworlds.training.summary import summarise
 
-        env = self.env or default_env()
+        env = self.env
         found = choices.choose_recipe(self.recipe, self.size, env, self.assignments)
         return {
             "name": self.recipe,

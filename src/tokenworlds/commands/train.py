@@ -14,6 +14,7 @@ from tokenworlds.commands.options import (
     Count,
     Env,
     EnvAssignments,
+    Json,
     Number,
     Precision,
     Protocol,
@@ -71,6 +72,8 @@ class Train(TrackerOptions):
     fork: Annotated[str, NO_DEFAULT, arg(name="from", metavar="RUN")] = ""
     """Fork a run: continue its newest checkpoint, with its replay, in a new folder, changed by
     --set, --steps and the options to stop early."""
+    json: Json = False
+    """Print one JSON document at the end; all else goes to stderr."""
 
     def execute(self) -> int:
         from tokenworlds.commands import choices, running
@@ -82,7 +85,7 @@ class Train(TrackerOptions):
         told = open_trackers(self.trackers)
         start = partial(session.start, command=self.command(), on_event=told, origin=origin)
         path = Path(self.run) if self.run else free_folder(choices.default_folder(spec))
-        return running.run_session(start, spec, RunFolder(path))
+        return running.run_session(start, spec, RunFolder(path), self.json)
 
     def command(self) -> str:
         """The command that makes the same run, without its folder."""

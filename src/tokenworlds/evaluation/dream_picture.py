@@ -212,20 +212,30 @@ def write_dream(path: Path, rows: DreamRows, *, seconds: float = 0.4) -> Path:
 
 
 def render_step(rows: DreamRows, time: int, theme: Theme = LIGHT) -> Image.Image:
-    """All rows at one step, with a column for each kind of frame."""
+    """All rows at one step, with a column for each kind of frame.
+
+    The number of the step is above them, and below a dream whether its frame is seen or imagined.
+    """
     panels, _, height, width, _ = rows.real.shape
     factor = max(1, round(ANIMATED_CELL / max(height, width)))
     lines = max(label(kind).count("\n") + 1 for kind in rows.kinds)
-    gap, top = ANIMATED_TEXT // 2, (lines + 1) * ANIMATED_TEXT
-    across, down = width * factor + gap, height * factor + gap
+    gap, top = ANIMATED_TEXT // 2, (lines + 2) * ANIMATED_TEXT + ANIMATED_TEXT // 2
+    across, down = width * factor + gap, height * factor + 2 * ANIMATED_TEXT
     size = (gap + len(rows.kinds) * across, top + panels * down)
     image = Image.new("RGB", size, theme.background)
-    canvas = ImageDraw.Draw(image)
+    canvas, letters = ImageDraw.Draw(image), font(ANIMATED_TEXT)
+    counter = f"step {time + 1} of {rows.real.shape[1]}"
+    canvas.text((gap, gap), counter, theme.muted, letters, "la")
     for column, kind in enumerate(rows.kinds):
-        imagined = kind in rows.dreams and rows.imagined[:, time].any()
-        x, colour = gap + column * across, theme.strong if imagined else theme.text
-        canvas.text((x, top // 2), label(kind), colour, font(ANIMATED_TEXT), "lm")
+        x, middle = gap + column * across, (top + 2 * ANIMATED_TEXT) // 2
+        canvas.text((x, middle), label(kind), theme.text, letters, "lm")
         for panel in range(panels):
+            y = top + panel * down
             cell = render_cell(rows, kind, (panel, time), factor, theme)
-            image.paste(Image.fromarray(cell), (x, top + panel * down))
+            image.paste(Image.fromarray(cell), (x, y))
+            if kind in rows.dreams:
+                imagined = rows.imagined[panel, time]
+                word, colour = ("imagined", theme.strong) if imagined else ("seen", theme.muted)
+                below = y + height * factor + ANIMATED_TEXT // 4
+                canvas.text((x, below), word, colour, letters, "la")
     return image

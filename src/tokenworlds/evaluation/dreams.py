@@ -6,7 +6,7 @@ world that supports it dreams again with uniformly sampled tokens (Δ-IRIS, figu
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,11 +93,17 @@ class DreamRows:
 
 @torch.no_grad()
 def dream_rows(
-    agent: Agent, segment: Segment, *, horizon: int, generator: Generator | None
+    agent: Agent,
+    segment: Segment,
+    *,
+    horizon: int,
+    generator: Generator | None,
+    told: Callable[[int], None] = lambda steps: None,
 ) -> DreamRows:
     """Imagine the last `horizon` steps of each row from the frames before them.
 
-    A new episode cannot be predicted, so it starts with as many context frames of its own.
+    A new episode cannot be predicted, so it starts with as many context frames of its own. `told`
+    is called after each step with the steps that are left.
     """
     segment = segment.to(agent.device)
     length = segment.first.shape[1]
@@ -106,9 +112,15 @@ def dream_rows(
         raise ValueError(f"a horizon of {horizon} leaves no context frame in {length} steps")
     world = agent.world
     spans = tuple(find_spans(segment.first & segment.mask, segment.mask, context))
-    dream, predicted_reward = imagine_spans(world, world.step, segment, spans, generator)
-    reconstruction = world.reconstruct(segment)
     step = world.step_with_random_tokens if isinstance(world, SamplesRandomTokens) else None
+    steps = sum(span.end - span.dream + 1 for span in spans)
+    left = iter(range(steps * (1 if step is None else 2) - 1, -1, -1))
+
+    def tick() -> None:
+        told(next(left))
+
+    dream, predicted_reward = imagine_spans(world, world.step, segment, spans, generator, tick)
+    reconstruction = world.reconstruct(segment)
     return DreamRows(
         real=segment.frame.cpu().numpy(),
         dream=dream,
@@ -116,7 +128,7 @@ def dream_rows(
         predicted_reward=predicted_reward,
         spans=spans,
         tokens=None if reconstruction is None else token_rows(reconstruction, spans),
-        random_dream=step and imagine_spans(world, step, segment, spans, generator)[0],
+        random_dream=step and imagine_spans(world, step, segment, spans, generator, tick)[0],
     )
 
 
@@ -141,19 +153,25 @@ def imagine_spans(
     segment: Segment,
     spans: tuple[EpisodeSpan, ...],
     generator: Generator | None,
+    tick: Callable[[], None] = lambda: None,
 ) -> tuple[Frames, Float[np.ndarray, "B T"]]:
     """The segment's frames with the imagined ones in place, and the predicted rewards."""
     frames = segment.frame.cpu().numpy().copy()
     reward = np.full(frames.shape[:2], np.nan)
     for span in spans:
-        imagined, rewards = imagine_span(world, step, segment, span, generator)
+        imagined, rewards = imagine_span(world, step, segment, span, generator, tick)
         frames[span.row, span.dream : span.end] = to_uint8(imagined)
         reward[span.row, span.dream - 1 : span.end] = rewards.cpu().numpy()
     return frames, reward
 
 
 def imagine_span(
-    world: World, step: Step, segment: Segment, span: EpisodeSpan, generator: Generator | None
+    world: World,
+    step: Step,
+    segment: Segment,
+    span: EpisodeSpan,
+    generator: Generator | None,
+    tick: Callable[[], None] = lambda: None,
 ) -> tuple[Float[Tensor, "T C H W"], Float[Tensor, " t"]]:
     """The frames from `span.dream` on, and the rewards from the last context step on."""
     row = slice(span.row, span.row + 1)
@@ -169,8 +187,11 @@ def imagine_span(
         generator=generator,
         step=step,
     )
-    pairs = ((each.after.frame, each.outcome.reward) for each in imagined)
-    frames, rewards = zip(*pairs, strict=True)
+    frames, rewards = [], []
+    for each in imagined:
+        frames.append(each.after.frame)
+        rewards.append(each.outcome.reward)
+        tick()
     return torch.cat(frames)[:-1], torch.cat(rewards)
 
 

@@ -27,6 +27,8 @@ p { margin: 0.4rem 0; max-width: 46rem; }
 figure { margin: 0; }
 figure img { display: block; width: 100%; height: auto; }
 figcaption { margin-top: 0.6rem; font-size: 0.9rem; max-width: 46rem; }
+@media (max-width: 44rem) { figure picture { display: block; overflow-x: auto; }
+  figure img { width: 44rem; max-width: none; } }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(12rem, 1fr)); gap: 0.9rem;
   margin: 1.75rem 0 0; }
 .tile { background: var(--panel); border-radius: 0.75rem; padding: 0.9rem 1.1rem; }

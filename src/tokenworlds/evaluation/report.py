@@ -76,7 +76,7 @@ def write_report(
     alt = "recorded and imagined frames"
     html = page(
         title,
-        progress_sentence(spec, events),
+        progress_sentence(spec, events, result),
         tiles(score_tiles(result, best)),
         *achievement_sections(result),
         section("Learning curve", picture(*curves, "return over agent steps")),
@@ -92,8 +92,10 @@ def write_report(
     )
 
 
-def progress_sentence(spec: RunSpec, events: Sequence[Event]) -> str:
-    done = max((event["agent_steps"] for event in events), default=0)
+def progress_sentence(spec: RunSpec, events: Sequence[Event], result: Result | None) -> str:
+    """Steps may follow the last log event; the result knows of them."""
+    logged = max((event["agent_steps"] for event in events), default=0)
+    done = logged if result is None else max(logged, result.agent_steps)
     steps = f"{done:,} of {spec.recipe.steps:,} agent steps"
     return f"Protocol {spec.env.protocol}, seed {spec.seed}, {steps}."
 

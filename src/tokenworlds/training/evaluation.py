@@ -165,10 +165,11 @@ def dream_from_replay(
     *,
     count: int = ROWS,
     horizon: int | None = None,
+    told: Callable[[int], None] = lambda steps: None,
 ) -> DreamRows | None:
     """Dreams beside recent recorded steps; None if there are too few steps.
 
-    A given horizon must fit into replay.
+    A given horizon must fit into replay. `told` hears how many steps are left.
     """
     context = max(CONTEXT, agent.world.frames)
     length = min(STEPS, replay.length) if horizon is None else context + horizon
@@ -177,4 +178,5 @@ def dream_from_replay(
     rng = numpy_generator(seed, "report")
     segment = sample_segment(replay, count=count, length=length, generator=rng)
     generator = torch_generator(seed, "report", device=str(agent.device))
-    return dream_rows(agent, segment, horizon=length - context, generator=generator)
+    horizon = length - context
+    return dream_rows(agent, segment, horizon=horizon, generator=generator, told=told)

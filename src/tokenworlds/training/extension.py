@@ -1,4 +1,4 @@
-"""Give a run more steps than it was started with."""
+"""Change a run after it began: more steps than it was started with, other threads."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,6 +41,20 @@ def extend_run(folder: RunFolder, spec: RunSpec, steps: int, command: str = "") 
         keep_result(folder, spec.recipe.evaluation.temperature)
         folder.change(spec, command, progress.steps)
         (folder.path / FILE).unlink(missing_ok=True)
+    return spec
+
+
+def change_threads(folder: RunFolder, spec: RunSpec, threads: int, command: str = "") -> RunSpec:
+    """Continue a run with another number of CPU threads; run.json records the change.
+
+    Sums depend on the number, so the run does not repeat an uninterrupted one.
+    """
+    with locked(folder):
+        newest = folder.newest().checkpoint
+        with explaining_misfits(newest):
+            steps = progress_of(newest).steps
+        spec = replace(spec, threads=threads)
+        folder.change(spec, command, steps)
     return spec
 
 
