@@ -32,6 +32,7 @@ from tokenworlds.commands.runs import Runs
 from tokenworlds.commands.show import Show
 from tokenworlds.commands.sweep import Sweep
 from tokenworlds.commands.train import Train
+from tokenworlds.commands.view import View
 from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.core.process import prepare_process, prepare_streams
 
@@ -42,6 +43,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "evaluate": Evaluate,
     "dream": Dream,
     "runs": Runs,
+    "view": View,
     "report": Report,
     "receipt": Receipt,
     "figure": Figure,

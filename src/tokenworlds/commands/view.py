@@ -1,0 +1,54 @@
+"""`tokenworlds view`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from tokenworlds.commands.options import NO_DEFAULT, Switch, default_text, whole_number
+from tokenworlds.core.errors import UserError, missing_extra
+
+Port = Annotated[int | None, whole_number(0), default_text("8642, or the next free one")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions:
+    """Where the viewer listens."""
+
+    host: Annotated[str, arg(metavar="ADDRESS")] = "127.0.0.1"
+    """Address to serve on; on another than this machine's own, the link holds a token."""
+    port: Port = None
+    """Port to serve on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class View(ServerOptions):
+    """Show the runs in a folder in a browser while they train. Changes nothing."""
+
+    folder: Annotated[str, Positional, arg(metavar="[DIR]")] = "runs"
+    """Folder to search."""
+    open: Annotated[Switch, NO_DEFAULT] = False
+    """Open the page in a browser."""
+
+    def execute(self) -> int:
+        folder = Path(self.folder)
+        if not folder.is_dir():
+            raise UserError(f"{str(folder)!r} is not a folder: name one that holds runs")
+        return show(folder, self, path="", opens=self.open)
+
+
+def show(folder: Path, options: ServerOptions, path: str, opens: bool) -> int:
+    """Serve a page of the viewer until Ctrl-C."""
+    try:
+        from tokenworlds.viewer.serving import serve
+    except ModuleNotFoundError as error:
+        if error.name not in ("starlette", "uvicorn", "websockets"):
+            raise
+        raise missing_extra("the viewer", "viewer") from error
+    serve(folder, options.host, options.port, path, opens, announce)
+    return 0
+
+
+def announce(link: str) -> None:
+    print(f"viewer  {link}\n        Ctrl-C stops it", flush=True)
