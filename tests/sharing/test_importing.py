@@ -27,7 +27,7 @@ def file(weights: dict[str, Tensor], tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="module")
 def agent(file: Path) -> tw.Agent:
-    return tw.Agent.import_weights("iris", file, ENV)
+    return tw.Agent.import_weights("iris", file, env=ENV)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def refused(path: Path, weights: object) -> str:
     """Save, import, and return the sentence."""
     torch.save(weights, path)
     with pytest.raises(tw.UserError) as caught:
-        tw.Agent.import_weights("iris", path, ENV)
+        tw.Agent.import_weights("iris", path, env=ENV)
     return str(caught.value)
 
 
@@ -112,7 +112,7 @@ def test_the_order_of_names_does_not_matter(
 ) -> None:
     path = tmp_path / "reversed.pt"
     torch.save(dict(reversed(weights.items())), path)
-    other = tw.Agent.import_weights("iris", path, ENV).module.state_dict()
+    other = tw.Agent.import_weights("iris", path, env=ENV).module.state_dict()
     state = agent.module.state_dict()
     assert list(other) == list(state)
     assert all(torch.equal(each, other[name]) for name, each in state.items())
@@ -125,7 +125,7 @@ def test_buffers_and_the_network_of_the_perceptual_loss_may_be_missing(
     kept = {name: each for name, each in weights.items() if not {*unused} & {*name.split(".")}}
     assert len(kept) == 578
     torch.save(kept, tmp_path / "small.pt")
-    assert tw.Agent.import_weights("iris", tmp_path / "small.pt", ENV).env == ENV
+    assert tw.Agent.import_weights("iris", tmp_path / "small.pt", env=ENV).env == ENV
 
 
 def test_a_missing_weight_is_named(weights: dict[str, Tensor], tmp_path: Path) -> None:
@@ -170,12 +170,12 @@ def test_other_files_are_refused_with_a_reason(
 
 def test_a_file_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(tw.UserError, match=r"cannot read .*: No such file"):
-        tw.Agent.import_weights("iris", tmp_path / "x.pt", ENV)
+        tw.Agent.import_weights("iris", tmp_path / "x.pt", env=ENV)
 
 
 def test_an_unknown_layout_is_refused(tmp_path: Path) -> None:
     with pytest.raises(tw.UserError, match="did you mean 'iris'"):
-        tw.Agent.import_weights("irsi", tmp_path / "x.pt", ENV)
+        tw.Agent.import_weights("irsi", tmp_path / "x.pt", env=ENV)
 
 
 def test_the_command_writes_an_agent_that_loads(

@@ -77,14 +77,14 @@ class Agent:
 
     @staticmethod
     def import_weights(
-        layout: str, file: str | os.PathLike[str], env: str, *, protocol: str = ""
+        layout: str, *files: str | os.PathLike[str], env: str, protocol: str = ""
     ) -> "Agent":
-        """The agent of a file that the released implementation of a paper wrote.
+        """The agent of files that the released implementation of a paper wrote.
 
-        `layout` is "iris". The file must hold exactly the weights of that agent. Nothing in it is
-        executed.
+        `layout` is "iris" (one file) or "storm" (the world model's file and the agent's). The files
+        must hold exactly the weights of that agent. Nothing in them is executed.
         """
-        opened = import_agent(layout, Path(file), env, protocol)
+        opened = import_agent(layout, [Path(file) for file in files], env, protocol)
         return Agent(opened, source=LAYOUTS[layout].source)
 
     def save(self, folder: str | os.PathLike[str], *, license: str = "") -> Path:

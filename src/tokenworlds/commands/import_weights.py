@@ -1,6 +1,7 @@
 """`tokenworlds import`."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import Positional, arg
@@ -12,10 +13,10 @@ from tokenworlds.commands.options import Protocol
 class Import:
     """Turn weights of another implementation into a saved agent."""
 
-    layout: Annotated[str, Positional, arg(metavar="{iris}")]
+    layout: Annotated[str, Positional, arg(metavar="{iris,storm}")]
     """The implementation that wrote the file."""
-    file: Annotated[str, Positional, arg(metavar="FILE")]
-    """File of weights."""
+    files: Annotated[tuple[str, ...], Positional, arg(metavar="FILE ...")]
+    """Files of weights: one of IRIS; the world model's and the agent's of STORM."""
     env: Annotated[str, arg(metavar="ENV")]
     """The environment that the agent was trained on."""
     out: Annotated[str, arg(metavar="FOLDER")]
@@ -30,7 +31,7 @@ class Import:
         from tokenworlds.sharing.layouts import LAYOUTS
         from tokenworlds.sharing.saving import save_agent
 
-        opened = import_agent(self.layout, self.file, self.env, self.protocol)
+        opened = import_agent(self.layout, list(map(Path, self.files)), self.env, self.protocol)
         source = LAYOUTS[self.layout].source
         folder = save_agent(opened, self.out, self.license, source)
         print(*sorted(str(path) for path in folder.iterdir()), sep="\n")

@@ -18,26 +18,39 @@ from tokenworlds.sharing.layouts.layout import Layout
 OPTIMISERS = "optimizer_"
 
 
-def import_agent(name: str, file: str | Path, env: str, protocol: str = "") -> OpenedAgent:
-    """The agent whose weights a file of the released implementation holds.
+def import_agent(name: str, files: Sequence[Path], env: str, protocol: str = "") -> OpenedAgent:
+    """The agent whose weights are in files of the released implementation.
 
     All weights must be there with their shapes, nothing else may be, and the environment must have
     as many actions as the agent.
     """
     if name not in LAYOUTS:
         raise unknown("layout of weights", name, LAYOUTS)
-    layout, path = LAYOUTS[name], Path(file)
+    layout = LAYOUTS[name]
+    if len(files) != layout.files:
+        raise UserError(f"{len(files)} files were given for {layout.files}: {layout.source}")
     recipe = load(layout.recipe, layout.size, env).recipe
     spec = EnvSpec(env, protocol, recipe.resolution, recipe.grey)
-    found = read_weights(path)
-    check_names(found, layout, path)
-    actions = action_space(spec, len(found[layout.actions]), path)
+    place = " and ".join(map(str, files))
+    found = layout.prepare(read_all(files))
+    check_names(found, layout, place)
+    actions = action_space(spec, len(found[layout.actions]), place)
     shape = FrameShape(spec.size, spec.size, 1 if spec.grey else 3)
     described: dict[str, Any] = {"recipe": recipe, "frame_shape": shape, "action_space": actions}
     with torch.device("meta"):
         wanted = Agent.build(**described).state_dict()
-    weights = mapped(found, wanted, layout, path)
-    return OpenedAgent(with_weights(described, weights, path), spec)
+    weights = mapped(found, wanted, layout, place)
+    return OpenedAgent(with_weights(described, weights, files[0]), spec)
+
+
+def read_all(files: Sequence[Path]) -> dict[str, Tensor]:
+    found: dict[str, Tensor] = {}
+    for path in files:
+        more = read_weights(path)
+        if twice := found.keys() & more.keys():
+            raise UserError(f"{path} has {min(twice)[:80]}, which another file has too")
+        found |= more
+    return found
 
 
 def read_weights(path: Path) -> Mapping[str, Tensor]:
@@ -61,7 +74,7 @@ def read_weights(path: Path) -> Mapping[str, Tensor]:
     return found
 
 
-def check_names(found: Mapping[str, Tensor], layout: Layout, path: Path) -> None:
+def check_names(found: Mapping[str, Tensor], layout: Layout, place: str) -> None:
     """Raise unless the file has every name of the layout and no other."""
     wanted = {name for names in layout.table.values() for name in names}
     problems = {
@@ -74,7 +87,7 @@ def check_names(found: Mapping[str, Tensor], layout: Layout, path: Path) -> None
     }
     texts = [f"{verb} {listed(names)}" for verb, names in problems.items() if names]
     if texts:
-        raise UserError(f"{path} is not {layout.source}: it {' and '.join(texts)}")
+        raise UserError(f"{place} is not {layout.source}: it {' and '.join(texts)}")
 
 
 def listed(names: Sequence[str]) -> str:
@@ -82,7 +95,7 @@ def listed(names: Sequence[str]) -> str:
     return f"{names[0][:80]}{more}"
 
 
-def action_space(spec: EnvSpec, actions: int, path: Path) -> ActionSpace:
+def action_space(spec: EnvSpec, actions: int, place: str) -> ActionSpace:
     env = spec.make()
     try:
         space = env.action_space
@@ -90,12 +103,12 @@ def action_space(spec: EnvSpec, actions: int, path: Path) -> ActionSpace:
         env.close()
     if space != ActionSpace(actions):
         theirs = f"{space.size} {'discrete' if space.discrete else 'continuous'} actions"
-        raise UserError(f"{path} is for {actions} discrete actions, but {spec.name} has {theirs}")
+        raise UserError(f"{place} is for {actions} discrete actions, but {spec.name} has {theirs}")
     return space
 
 
 def mapped(
-    found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], layout: Layout, path: Path
+    found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], layout: Layout, place: str
 ) -> dict[str, Tensor]:
     """Our weights by name. The file's names and shapes must fit."""
     weights = {}
@@ -106,15 +119,15 @@ def mapped(
         sources = layout.table[name]
         first, *rest = like.shape
         shape = (first // len(sources), *rest)
-        parts = [checked(found[source], source, shape, path) for source in sources]
+        parts = [checked(found[source], source, shape, place) for source in sources]
         weights[name] = torch.cat(parts).to(like.dtype)
     return weights
 
 
-def checked(tensor: Tensor, name: str, shape: tuple[int, ...], path: Path) -> Tensor:
+def checked(tensor: Tensor, name: str, shape: tuple[int, ...], place: str) -> Tensor:
     if tuple(tensor.shape) != shape or not tensor.is_floating_point():
         here = "x".join(map(str, tensor.shape)) or "one number"
         kind = str(tensor.dtype).removeprefix("torch.")
         wanted = "x".join(map(str, shape))
-        raise UserError(f"{path} has {name} of {here} ({kind}), instead of {wanted} floats")
+        raise UserError(f"{place} has {name} of {here} ({kind}), instead of {wanted} floats")
     return tensor

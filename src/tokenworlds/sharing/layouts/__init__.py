@@ -2,6 +2,7 @@
 
 from tokenworlds.sharing.layouts.iris import IRIS
 from tokenworlds.sharing.layouts.layout import Layout
+from tokenworlds.sharing.layouts.storm import STORM
 
-LAYOUTS: dict[str, Layout] = {"iris": IRIS}
+LAYOUTS: dict[str, Layout] = {"iris": IRIS, "storm": STORM}
 """By the name of the recipe."""

@@ -1,8 +1,10 @@
 """The layout of a file of weights, as a table."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+
+from torch import Tensor
 
 Table = dict[str, tuple[str, ...]]
 """By weight of our agent, the names in the file; several are concatenated along the first axis."""
@@ -14,6 +16,7 @@ class Layout:
 
     Names that match `ignored` are buffers and networks of losses; a file may lack them. `zeros` are
     weights of ours that only training changes. The first axis of `actions` is the number of them.
+    The agent is in as many `files`, whose tensors `prepare` may divide before the table is read.
     """
 
     recipe: str
@@ -23,12 +26,19 @@ class Layout:
     ignored: re.Pattern[str]
     zeros: frozenset[str]
     actions: str
+    files: int = 1
+    prepare: Callable[[dict[str, Tensor]], dict[str, Tensor]] = dict
 
 
 def both(ours: str, *theirs: str) -> Table:
     """The weight and the bias of a layer."""
     kinds = ("weight", "bias")
     return {f"{ours}.{kind}": tuple(f"{each}.{kind}" for each in theirs) for kind in kinds}
+
+
+def plain(ours: str, *theirs: str) -> Table:
+    """The weight of a layer without bias."""
+    return {f"{ours}.weight": tuple(f"{each}.weight" for each in theirs)}
 
 
 def joined(tables: Iterable[Table]) -> Table:
