@@ -16,6 +16,7 @@ from tyro.extras import subcommand_cli_from_dict
 from tokenworlds.commands.agents import Agents
 from tokenworlds.commands.bench import Bench
 from tokenworlds.commands.check_env import CheckEnv
+from tokenworlds.commands.combinations import Combinations
 from tokenworlds.commands.doctor import Doctor
 from tokenworlds.commands.dream import Dream
 from tokenworlds.commands.envs import Envs
@@ -50,6 +51,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "export": Export,
     "import": Import,
     "show": Show,
+    "combinations": Combinations,
     "bench": Bench,
     "agents": Agents,
     "envs": Envs,

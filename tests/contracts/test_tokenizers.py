@@ -23,6 +23,9 @@ LEVELS: dict[str, Any] = {"multipliers": (1, 2), "halvings": (True, True)}
 SMALL: dict[str, dict[str, Any]] = {
     "VQ": CONVOLUTIONS,
     "Categorical": CONVOLUTIONS,
+    "FSQ": CONVOLUTIONS,
+    "LFQ": CONVOLUTIONS,
+    "ResidualVQ": CONVOLUTIONS,
     "AttentiveVQ": {
         "width": 8,
         "levels": 3,

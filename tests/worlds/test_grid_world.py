@@ -19,8 +19,8 @@ from tokenworlds.priors.factorised import Factorised
 from tokenworlds.priors.gaussian import GaussianPrior
 from tokenworlds.sequence.convlstm import ConvLSTM
 from tokenworlds.tokenizers.bernoulli_vq import BernoulliVQ
+from tokenworlds.tokenizers.categorical import Categorical
 from tokenworlds.tokenizers.gaussian import GaussianTokenizer
-from tokenworlds.tokenizers.vq import VQ
 from tokenworlds.worlds.grid import Grid
 
 SHAPE, SPACE = FrameShape(16, 16, 1), ActionSpace(3)
@@ -174,7 +174,10 @@ def test_acting_and_encoding_use_no_global_random_numbers() -> None:
 @pytest.mark.parametrize(
     ("choices", "sentence"),
     [
-        ({"tokenizer": VQ.Config(filters=(8,), strides=(2,))}, "VQ has no grid of vectors"),
+        (
+            {"tokenizer": Categorical.Config(filters=(8,), strides=(2,), groups=4)},
+            "Categorical has no grid",
+        ),
         ({"prior": GaussianPrior.Config()}, "goes with world.tokenizer=gaussian"),
         ({"tokenizer": CONTINUOUS["tokenizer"]}, "goes with world.tokenizer=gaussian"),
     ],

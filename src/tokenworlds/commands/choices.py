@@ -12,11 +12,11 @@ import torch
 from tokenworlds.commands.options import RunOptions
 from tokenworlds.commands.train import Train
 from tokenworlds.core.errors import UserError, unknown
-from tokenworlds.core.overrides import override
 from tokenworlds.core.precision import Precision, best_precision, insist_on_precision
 from tokenworlds.envs.catalogue import EnvSpec, canonical
 from tokenworlds.envs.options import with_options
-from tokenworlds.recipes.catalogue import OWN, Found, is_own, load, load_component
+from tokenworlds.recipes.catalogue import OWN, Found, is_own, load
+from tokenworlds.recipes.learners import assign
 from tokenworlds.runs.folder import RunFolder
 from tokenworlds.runs.own_code import Trust, load_files, own_files
 from tokenworlds.runs.recipe import Recipe
@@ -135,7 +135,7 @@ def choose_recipe(
 
 def changed_recipe(recipe: Recipe, assignments: Sequence[Sequence[str]]) -> Recipe:
     """A recipe with `assignments` applied, whose numbers are within their bounds."""
-    recipe = override(recipe, list(itertools.chain.from_iterable(assignments)), load_component)
+    recipe = assign(recipe, list(itertools.chain.from_iterable(assignments)))
     for path, value, least in bounded(recipe):
         if value < least:
             raise UserError(f"{path} takes a whole number of {least} or more, not {value}")

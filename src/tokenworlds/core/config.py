@@ -4,8 +4,11 @@ A component is a class with a nested `Config`.
 """
 
 import dataclasses
+import inspect
 from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, TypeVar, cast
+
+from tokenworlds.core.errors import UserError
 
 Built_co = TypeVar("Built_co", covariant=True)
 Described = TypeVar("Described")
@@ -25,6 +28,20 @@ class ConfigOf(Generic[Built_co]):
             )
         built: Built_co = type(self).owner(self, **dimensions)
         return built
+
+    def build_from(self, **offered: Any) -> Built_co:
+        """Build with those of the offered dimensions that the component takes.
+
+        Members of a family thus fit the same places although some ask for less.
+        """
+        takes = dimensions_of(self)
+        absent = [name for name, needed in takes.items() if needed and name not in offered]
+        if absent:
+            raise UserError(
+                f"{type(self).owner.__name__} does not fit here: it needs {', '.join(absent)}, and "
+                f"this place offers {', '.join(offered) or 'nothing'}"
+            )
+        return self.build(**{name: offered[name] for name in takes if name in offered})
 
 
 class Component:
@@ -61,6 +78,16 @@ def replace_child(config: Any, name: str, child: Any) -> Any:
 
 def get_child(config: Any, name: str) -> Any:
     return config[name] if isinstance(config, Mapping) else getattr(config, name)
+
+
+def dimensions_of(config: ConfigOf[Any]) -> dict[str, bool]:
+    """The dimensions that a component takes, and whether it needs each of them."""
+    parameters = inspect.signature(type(config).owner.__init__).parameters.values()
+    return {
+        each.name: each.default is each.empty
+        for each in parameters
+        if each.kind is each.KEYWORD_ONLY
+    }
 
 
 def settable(kind: type[Any]) -> list[str]:

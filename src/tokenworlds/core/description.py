@@ -154,7 +154,12 @@ def coerce(value: Any, hint: Any, place: str) -> Any:
         return fit(value, hint)
     except MisfitError:
         near = nearest(value, hint)
-        raise UserError(f"{place} takes {words(hint)}, not {value!r}{near}") from None
+        raise UserError(f"{place} takes {words(hint)}, not {shown(value)}{near}") from None
+
+
+def shown(value: Any) -> str:
+    """A component by its name: its settings would fill the line."""
+    return type(value).__qualname__ if isinstance(value, ConfigOf) else repr(value)
 
 
 def fit(value: Any, hint: Any) -> Any:

@@ -26,7 +26,8 @@ class ConvLSTM(nn.Module, Component):
     """Reads maps whose last channels are the planes of the action, which every cell reads.
 
     The first cell reads the code map with them, each further one the hidden map of the cell below.
-    The last cell's hidden map is the output, with `width` channels.
+    The last cell's hidden map is the output, with `width` channels. Without a `grid` it reads
+    vectors, each a map of one cell: an LSTM.
     """
 
     @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,38 +38,54 @@ class ConvLSTM(nn.Module, Component):
         layers: int = 2
         kernel: int = 5
 
-    def __init__(self, config: Config, *, inputs: int, actions: int, grid: tuple[int, int]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        *,
+        inputs: int | None = None,
+        actions: int = 0,
+        grid: tuple[int, int] | None = None,
+    ) -> None:
         super().__init__()
         check_sizes(config)
-        self.width = config.channels
+        self.width, self.reads_maps = config.channels, grid is not None
+        inputs = config.channels if inputs is None else inputs
         self.planes = (inputs, actions)
+        # On a map of one cell, the other weights of a kernel would see only padding.
+        size, kernel = (grid, config.kernel) if grid is not None else ((1, 1), 1)
         below = [inputs] + [config.channels] * (config.layers - 1)
         self.cells = nn.ModuleList(
-            ConvLSTMCell(read + actions, config.channels, config.kernel, grid) for read in below
+            ConvLSTMCell(read + actions, config.channels, kernel, size) for read in below
         )
 
     def initial(self, batch: int, steps: int | None = None) -> "ConvLSTMCarry":
         return tuple(cell.initial(batch) for cell in self.stack())
 
     def step(
-        self, x: Float[Tensor, "B D H W"], carry: "ConvLSTMCarry"
-    ) -> tuple[Float[Tensor, "B C H W"], "ConvLSTMCarry"]:
-        y, action = x.split(self.planes, dim=1)
+        self, x: Float[Tensor, "B *D"], carry: "ConvLSTMCarry"
+    ) -> tuple[Float[Tensor, "B *E"], "ConvLSTMCarry"]:
+        y, action = self._to_maps(x).split(self.planes, dim=-3)
         states = []
         for cell, state in zip(self.stack(), carry, strict=True):
             states.append(cell.step(concat_channels(y, action), state))
             y = states[-1].hidden
-        return y, tuple(states)
+        return self._from_maps(y), tuple(states)
 
     def scan(
-        self, x: Float[Tensor, "B T D H W"], reset: Bool[Tensor, "B T"], carry: "ConvLSTMCarry"
-    ) -> tuple[Float[Tensor, "B T C H W"], "ConvLSTMCarry"]:
-        y, action = x.split(self.planes, dim=2)
+        self, x: Float[Tensor, "B T *D"], reset: Bool[Tensor, "B T"], carry: "ConvLSTMCarry"
+    ) -> tuple[Float[Tensor, "B T *E"], "ConvLSTMCarry"]:
+        y, action = self._to_maps(x).split(self.planes, dim=-3)
         states = []
         for cell, state in zip(self.stack(), carry, strict=True):
             y, after = cell.scan(concat_channels(y, action), reset, state)
             states.append(after)
-        return y, tuple(states)
+        return self._from_maps(y), tuple(states)
+
+    def _to_maps(self, x: Float[Tensor, "*rest"]) -> Float[Tensor, "*maps"]:
+        return x if self.reads_maps else rearrange(x, "... d -> ... d 1 1")
+
+    def _from_maps(self, y: Float[Tensor, "*maps"]) -> Float[Tensor, "*rest"]:
+        return y if self.reads_maps else rearrange(y, "... d 1 1 -> ... d")
 
     def stack(self) -> Iterable["ConvLSTMCell"]:
         return cast(Iterable[ConvLSTMCell], self.cells)

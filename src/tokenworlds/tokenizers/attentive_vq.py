@@ -77,6 +77,7 @@ class AttentiveVQ(nn.Module, Component):
         self.config = config
         self.grid = halved(frame_shape, config.levels - 1)
         self.tokens, self.vocabulary = self.grid[0] * self.grid[1], config.codes
+        self.width = config.code_width
         if config.perceptual_weights and frame_shape.channels != 3:
             raise UserError(f"perceptual_weights need 3 channels, not {frame_shape.channels}")
         self.remark = "" if config.perceptual_weights else NO_PERCEPTUAL_LOSS
@@ -103,11 +104,21 @@ class AttentiveVQ(nn.Module, Component):
         logits = functional.log_softmax(-distance, dim=-1)
         return straight_through(index, logits, vectors, self.codebook(index))
 
+    def encode_vectors(self, frames: Float[Tensor, "*rest C H W"]) -> Float[Tensor, "*rest K D"]:
+        return self.encode(frames).vector
+
+    def token_vectors(self, sampled: Int[Tensor, "*rest K"]) -> Float[Tensor, "*rest K D"]:
+        vectors: Tensor = self.codebook(sampled)
+        return vectors
+
+    def decode_vectors(self, vector: Float[Tensor, "*rest K D"]) -> Float[Tensor, "*rest C H W"]:
+        return ((self._decode(vector) + 1) / 2).clamp(0, 1)
+
     def look_up(self, index: Int[Tensor, "*rest K"]) -> Codes:
         return certain(index, self.codebook(index), self.vocabulary)
 
     def decode(self, codes: Codes, context: Context | None = None) -> Float[Tensor, "*rest C H W"]:
-        return ((self._decode(codes.vector) + 1) / 2).clamp(0, 1)
+        return self.decode_vectors(codes.vector)
 
     def _decode(self, vector: Float[Tensor, "*rest K D"]) -> Float[Tensor, "*rest C H W"]:
         """Frames with targets in [-1, 1], without bounds."""

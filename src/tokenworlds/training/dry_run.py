@@ -16,6 +16,8 @@ from tokenworlds.runs.recipe import Recipe, build_schedule
 
 ENOUGH_STEPS = 12
 """Segments of this length exercise everything that a learner does."""
+ENOUGH_IMAGINED = 2
+"""Dreams of this length do; those of IRIS at its paper's size would take half a minute."""
 MISMATCHES = (
     *(ValueError, TypeError, RuntimeError, ArithmeticError),
     *(LookupError, AssertionError, AttributeError),
@@ -43,7 +45,7 @@ def dry_run(agent: Agent, recipe: Recipe, frame_shape: FrameShape) -> None:
     buffers = {name: buffer.clone() for name, buffer in agent.named_buffers()}
     generator = torch.Generator(agent.device).manual_seed(0)
     trainables = agent.trainables(generator)
-    with torch.no_grad():
+    with torch.no_grad(), short_dreams(agent):
         for name, learning in recipe.learning.items():
             steps = min(learning.length, ENOUGH_STEPS)
             segment = blank_segment(agent, frame_shape, steps=steps)
@@ -55,6 +57,17 @@ def dry_run(agent: Agent, recipe: Recipe, frame_shape: FrameShape) -> None:
         for name, buffer in agent.named_buffers():
             buffer.copy_(buffers[name])
     restore_global_states(before, agent.device)
+
+
+@contextlib.contextmanager
+def short_dreams(agent: Agent) -> Iterator[None]:
+    """Let the behaviour dream for a few steps only."""
+    behaviour, horizon = agent.behaviour, agent.behaviour.horizon
+    behaviour.horizon = min(horizon, ENOUGH_IMAGINED)
+    try:
+        yield
+    finally:
+        behaviour.horizon = horizon
 
 
 def act_twice(agent: Agent, frame_shape: FrameShape, generator: torch.Generator) -> None:

@@ -9,7 +9,7 @@ from tokenworlds.core.protocols import HasPrior
 from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.nets.codebooks import Codebook
 from tokenworlds.runs.recipe import Recipe
-from tokenworlds.training.dry_run import naming_mismatches
+from tokenworlds.training.dry_run import dry_run, naming_mismatches
 
 CONVOLUTIONS = ("encoder", "decoder")
 
@@ -22,6 +22,7 @@ def summarise(recipe: Recipe, env_name: str, protocol: str = "") -> dict[str, An
     env.close()
     with naming_mismatches():
         agent = Agent.build(recipe, shape, space)
+        dry_run(agent, recipe, shape)
     world = agent.world
     path = {"discretisation": discretisation(world)} if isinstance(world, HasPrior) else {}
     return {
@@ -67,5 +68,6 @@ def discretisation(world: HasPrior) -> int:
     """
     children = world.tokenizer.named_children()
     between = [child for name, child in children if name not in CONVOLUTIONS]
-    codebooks = [child.vectors.numel() for child in between if isinstance(child, Codebook)]
+    inside = [module for child in between for module in child.modules()]
+    codebooks = [module.vectors.numel() for module in inside if isinstance(module, Codebook)]
     return sum(map(count, between)) + sum(codebooks) + count(world.prior)

@@ -16,7 +16,7 @@ from torch.nn import functional
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.inspection import Prediction
-from tokenworlds.core.protocols import Head, SequenceModel
+from tokenworlds.core.protocols import Head, SequenceModel, Tokenizer
 from tokenworlds.core.types import (
     ActionSpace,
     Carry,
@@ -32,8 +32,8 @@ from tokenworlds.core.types import (
 )
 from tokenworlds.heads.outcomes import ReadoutReward, ReadoutTermination, outcome_losses
 from tokenworlds.nets.residual import FrameEncoder, halved
-from tokenworlds.tokenizers.delta import Delta
 from tokenworlds.worlds.history import History, TwoLearnerWorld, follows, starts
+from tokenworlds.worlds.parts import check_discrete
 from tokenworlds.worlds.tokens import TokenDynamics
 
 
@@ -95,10 +95,13 @@ class ImageDynamics(TokenDynamics):
 
 
 class DeltaIris(TwoLearnerWorld, Component):
-    """A tokenizer of changes with its own losses, and a sequence model of its tokens."""
+    """A tokenizer of changes with its own losses, and a sequence model of its tokens.
+
+    A tokenizer that ignores its context describes the whole next frame instead of the change.
+    """
 
     frames = 1
-    tokenizer: Delta
+    tokenizer: Tokenizer
     dynamics: ImageDynamics
     tokenizer_learner, token_context = "tokenizer", 1
 
@@ -109,7 +112,7 @@ class DeltaIris(TwoLearnerWorld, Component):
         `with_image_tokens` only the first frame of a history has an image token, the others are
         zero (the paper's ablation)."""
 
-        tokenizer: Delta.Config
+        tokenizer: ConfigOf[Tokenizer]
         sequence: ConfigOf[SequenceModel[Any]]
         image: FrameEncoder.Config
         reward: ConfigOf[Head] = field(default_factory=ReadoutReward.Config)
@@ -124,7 +127,10 @@ class DeltaIris(TwoLearnerWorld, Component):
         super().__init__()
         self.config = config
         self.action_space, self.kept = action_space, config.context + 1
-        self.tokenizer = config.tokenizer.build(frame_shape=frame_shape, action_space=action_space)
+        self.tokenizer = config.tokenizer.build_from(
+            frame_shape=frame_shape, action_space=action_space
+        )
+        check_discrete(self.tokenizer)
         self.tokens = self.tokenizer.tokens
         self.dynamics = ImageDynamics(
             image=config.image,

@@ -33,7 +33,6 @@ from tokenworlds.core.types import (
     masked_mean,
 )
 from tokenworlds.nets.fast.map_convolution import concat_channels
-from tokenworlds.priors.gaussian import GaussianPrior
 from tokenworlds.worlds.history import (
     History,
     TwoLearnerWorld,
@@ -42,6 +41,7 @@ from tokenworlds.worlds.history import (
     starts,
     with_start,
 )
+from tokenworlds.worlds.parts import check_maps
 from tokenworlds.worlds.scoring import score_codes
 
 Layout = Literal["map", "line", "vector"]
@@ -104,8 +104,10 @@ class Grid(TwoLearnerWorld, Component):
         self.channels, self.frames = frame_shape.channels, config.frames
         channels = config.frames * frame_shape.channels
         stack_shape = FrameShape(frame_shape.height, frame_shape.width, channels)
-        self.tokenizer = config.tokenizer.build(frame_shape=stack_shape)
-        check_tokenizer(self.tokenizer, config.prior)
+        self.tokenizer = config.tokenizer.build_from(
+            frame_shape=stack_shape, action_space=action_space
+        )
+        check_maps(self.tokenizer, config.prior, config.sequence)
         shape = map_shape(self.tokenizer, config.layout)
         self.feature_shape: tuple[int, ...] = shape
         self.dynamics = GridDynamics(config, self.tokenizer, shape=shape, actions=action_space.size)
@@ -266,17 +268,6 @@ class Grid(TwoLearnerWorld, Component):
         return self._decode(self._encode(stack_segment(segment, self.config.frames)[0]))
 
 
-def check_tokenizer(tokenizer: Any, prior: ConfigOf[Any]) -> None:
-    """Raise unless the tokenizer works on a grid and the prior predicts its kind of latents."""
-    if not isinstance(tokenizer, MapTokenizer):
-        name = type(tokenizer).__name__
-        raise UserError(
-            f"world.tokenizer={name} has no grid of vectors: take bernoulli_vq or gaussian"
-        )
-    if isinstance(tokenizer, Tokenizer) == isinstance(prior, GaussianPrior.Config):
-        raise UserError("world.prior=gaussian goes with world.tokenizer=gaussian, and no other")
-
-
 def map_shape(tokenizer: MapTokenizer, layout: Layout) -> tuple[int, int, int]:
     """Channels, height and width."""
     if layout == "vector":
@@ -308,7 +299,7 @@ class GridDynamics(nn.Module):
             sizes["vocabulary"] = tokenizer.vocabulary
         else:
             sizes["code_width"] = tokenizer.width
-        self.prior = config.prior.build(**sizes)
+        self.prior = config.prior.build_from(**sizes)
         self.reward = config.reward.build(shape=(read, height, width))
 
     def forward(

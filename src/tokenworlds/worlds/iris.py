@@ -28,6 +28,7 @@ from tokenworlds.core.types import (
 )
 from tokenworlds.heads.outcomes import ReadoutTermination, SignReward, outcome_losses
 from tokenworlds.worlds.history import History, TwoLearnerWorld, starts
+from tokenworlds.worlds.parts import check_discrete
 from tokenworlds.worlds.tokens import TokenDynamics
 
 
@@ -69,7 +70,10 @@ class Iris(TwoLearnerWorld, Component):
         super().__init__()
         self.config = config
         self.action_space, self.kept = action_space, config.context + 1
-        self.tokenizer = config.tokenizer.build(frame_shape=frame_shape)
+        self.tokenizer = config.tokenizer.build_from(
+            frame_shape=frame_shape, action_space=action_space
+        )
+        check_discrete(self.tokenizer)
         self.tokens = self.tokenizer.tokens
         self.dynamics = TokenDynamics(
             sequence=config.sequence,

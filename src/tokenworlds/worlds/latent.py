@@ -33,6 +33,7 @@ from tokenworlds.core.types import (
 from tokenworlds.heads.outcomes import MLPReward, MLPTermination, outcome_losses
 from tokenworlds.mixers.projection import Projection
 from tokenworlds.worlds.history import History
+from tokenworlds.worlds.parts import check_discrete
 from tokenworlds.worlds.scoring import score_codes
 
 
@@ -82,12 +83,15 @@ class Latent(nn.Module, Component):
             raise UserError(f"world.memory takes 0 or more steps, not {config.memory}")
         self.config = config
         self.action_space = action_space
-        self.tokenizer = config.tokenizer.build(frame_shape=frame_shape)
-        self.sequence = config.sequence.build()
+        self.tokenizer = config.tokenizer.build_from(
+            frame_shape=frame_shape, action_space=action_space
+        )
+        check_discrete(self.tokenizer, config.prior)
+        self.sequence = config.sequence.build_from()
         sizes = {"tokens": self.tokenizer.tokens, "vocabulary": self.tokenizer.vocabulary}
         width = self.sequence.width
         self.mixer = config.mixer.build(actions=action_space.size, width=width, **sizes)
-        self.prior = config.prior.build(width=width, **sizes)
+        self.prior = config.prior.build_from(width=width, **sizes)
         self.reward = config.reward.build(width=width)
         self.termination = config.termination.build(width=width)
         self.feature_shape: tuple[int, ...] = (sizes["tokens"] * sizes["vocabulary"] + width,)

@@ -59,7 +59,7 @@ class TokenDynamics(nn.Module):
     ) -> None:
         super().__init__()
         self.tokens, self.vocabulary, self.samples_reward = tokens, vocabulary, samples_reward
-        self.sequence = sequence.build()
+        self.sequence = sequence.build_from()
         width = self.sequence.width
         self.action = ActionEmbedding(actions, width)
         self.token = small_normal(nn.Embedding(vocabulary, width))

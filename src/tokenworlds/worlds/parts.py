@@ -1,0 +1,37 @@
+"""Which parts a world can use together; what does not fit is refused in one sentence."""
+
+from typing import Any
+
+from tokenworlds.core.config import ConfigOf, dimensions_of
+from tokenworlds.core.errors import UserError
+from tokenworlds.core.overrides import snake_case
+from tokenworlds.core.protocols import MapTokenizer, Tokenizer
+from tokenworlds.priors.gaussian import GaussianPrior
+
+ONE_KIND = "world.prior=gaussian goes with world.tokenizer=gaussian, and no other"
+
+
+def check_discrete(tokenizer: Any, prior: ConfigOf[Any] | None = None) -> None:
+    """Raise unless the tokenizer has a vocabulary and the prior predicts tokens."""
+    if not hasattr(tokenizer, "vocabulary"):
+        raise UserError(
+            f"{type(tokenizer).__name__} has no tokens, which this world predicts: it fits the "
+            "world 'grid'"
+        )
+    if isinstance(prior, GaussianPrior.Config):
+        raise UserError(ONE_KIND)
+
+
+def check_maps(tokenizer: Any, prior: ConfigOf[Any], sequence: ConfigOf[Any]) -> None:
+    """Raise unless the tokenizer has a grid of vectors, the prior predicts its kind of latents and
+    the sequence model reads maps."""
+    if not isinstance(tokenizer, MapTokenizer):
+        name = type(tokenizer).__name__
+        raise UserError(f"{name} has no grid of vectors, which the world 'grid' reads")
+    if isinstance(tokenizer, Tokenizer) == isinstance(prior, GaussianPrior.Config):
+        raise UserError(ONE_KIND)
+    if "grid" not in dimensions_of(sequence):
+        name = snake_case(type(sequence).owner.__name__)
+        raise UserError(
+            f"world.sequence={name} reads vectors, and the world 'grid' has maps: take convlstm"
+        )
