@@ -1,6 +1,6 @@
 """A tokenizer of your own: finite scalar quantisation (Mentzer et al., 2023) on a grid.
 
-tokenworlds train step-vq-m --set world.tokenizer=examples/my_tokenizer.py:FSQ
+tokenworlds train step-vq-t --set world.tokenizer=examples/my_tokenizer.py:FSQ
 """
 
 from dataclasses import dataclass

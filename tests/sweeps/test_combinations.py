@@ -78,7 +78,7 @@ def test_a_new_behaviour_brings_its_own_loss_weights() -> None:
 
 def test_loss_weights_of_an_assignment_stay_in_any_order() -> None:
     recipe = load("swm", "nano", "catch").recipe
-    chosen = ["learning.behaviour.scales={\"entropy\":0.1}", "behaviour=latent_actor_critic"]
+    chosen = ['learning.behaviour.scales={"entropy":0.1}', "behaviour=latent_actor_critic"]
     for assignments in (chosen, chosen[::-1]):
         assert assign(recipe, assignments).learning["behaviour"].scales == {"entropy": 0.1}
 

@@ -1,5 +1,7 @@
 """Finite scalar quantisation: the codes are a grid, and the nearest one is found by rounding."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -7,7 +9,7 @@ from torch import Tensor
 from tokenworlds.core.types import FrameShape
 from tokenworlds.tokenizers.fsq import FSQ, product_grid
 
-CONVOLUTIONS = {"filters": (8, 16), "strides": (2, 2), "kernel": 3, "groups": 4}
+CONVOLUTIONS: dict[str, Any] = {"filters": (8, 16), "strides": (2, 2), "kernel": 3, "groups": 4}
 LEVELS = (5, 4, 2)
 
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 from tokenworlds.core.types import FrameShape
 from tokenworlds.tokenizers.lfq import LFQ, entropy, mean_probs, sign_codes
 
-CONVOLUTIONS = {"filters": (8, 16), "strides": (2, 2), "kernel": 3, "groups": 4}
+CONVOLUTIONS: dict[str, Any] = {"filters": (8, 16), "strides": (2, 2), "kernel": 3, "groups": 4}
 BITS = 5
 
 

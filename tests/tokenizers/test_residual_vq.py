@@ -1,5 +1,7 @@
 """Residual quantisation: each depth quantises what the depths before it have left over."""
 
+from typing import Any
+
 import pytest
 import torch
 from einops import rearrange, reduce
@@ -9,7 +11,7 @@ from tokenworlds.core.types import FrameShape
 from tokenworlds.nets.codebooks import Codebook
 from tokenworlds.tokenizers.residual_vq import ResidualVQ
 
-CONVOLUTIONS = {"filters": (8, 16), "strides": (2, 2), "kernel": 3, "groups": 4}
+CONVOLUTIONS: dict[str, Any] = {"filters": (8, 16), "strides": (2, 2), "kernel": 3, "groups": 4}
 DEPTH = 4
 
 

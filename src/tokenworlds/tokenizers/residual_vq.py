@@ -17,6 +17,7 @@ from tokenworlds.core.types import Codes, Context, FrameShape, Losses, masked_me
 from tokenworlds.nets.codebooks import Codebook, certain, code_histogram, usage_metrics
 from tokenworlds.nets.distributions import mix_uniform
 from tokenworlds.nets.grid_maps import GridConfig, GridMaps, pixel_error
+from tokenworlds.tokenizers.vq import SMALLEST_ERROR
 
 SCALES = {"reconstruction": 1.0, "commitment": 0.25}
 
@@ -26,12 +27,12 @@ class ResidualVQ(GridMaps, Component):
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(GridConfig, ConfigOf["ResidualVQ"]):
-        """Each depth has a codebook of its own. `temperature` is beta of the soft posteriors
-        softmax(-beta distance^2)."""
+        """Each depth has a codebook of its own. `temperature` is beta of the soft posteriors, each
+        softmax(-beta distance^2 / error) with the error of its codebook, as in `VQ`."""
 
         depth: int = 2
         codebook: Codebook.Config = field(default_factory=Codebook.Config)
-        temperature: float = 1.0
+        temperature: float = 4.0
         unimix: float = 0.01
 
         def __post_init__(self) -> None:
@@ -55,7 +56,8 @@ class ResidualVQ(GridMaps, Component):
             distance = codebook.distance(residual)
             index.append(distance.argmin(dim=-1))
             quantised = codebook.look_up(index[-1])
-            logits.append(mix_uniform(-self.config.temperature * distance, self.config.unimix))
+            beta = self.config.temperature / codebook.error.clamp_min(SMALLEST_ERROR)
+            logits.append(mix_uniform(-beta * distance, self.config.unimix))
             encoded.append(residual)
             vector.append(quantised + (residual - residual.detach()) / self.depth)
             residual = residual - quantised

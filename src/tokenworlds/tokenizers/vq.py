@@ -52,7 +52,7 @@ class VQ(nn.Module, Component):
         self.decoder = ConvolutionDecoder(*stack)
         self.grid = grid_of(frame_shape, config.strides)
         self.tokens = self.grid[0] * self.grid[1]
-        self.vocabulary = config.codebook.codes
+        self.vocabulary, self.width = config.codebook.codes, codes
 
     def encode(self, frames: Float[Tensor, "*rest C H W"], context: Context | None = None) -> Codes:
         """The nearest code of each cell, and the soft posterior from all distances."""
@@ -74,11 +74,20 @@ class VQ(nn.Module, Component):
             encoded=vectors,
         )
 
+    def encode_vectors(self, frames: Float[Tensor, "*rest C H W"]) -> Float[Tensor, "*rest K D"]:
+        return self.encode(frames).vector
+
+    def token_vectors(self, sampled: Int[Tensor, "*rest K"]) -> Float[Tensor, "*rest K D"]:
+        return self.codebook.look_up(sampled)
+
     def look_up(self, index: Int[Tensor, "*rest K"]) -> Codes:
         return certain(index, self.codebook.look_up(index), self.vocabulary)
 
     def decode(self, codes: Codes, context: Context | None = None) -> Float[Tensor, "*rest C H W"]:
-        flat, lead = pack([codes.vector], "* k d")
+        return self.decode_vectors(codes.vector)
+
+    def decode_vectors(self, vector: Float[Tensor, "*rest K D"]) -> Float[Tensor, "*rest C H W"]:
+        flat, lead = pack([vector], "* k d")
         maps = lay_out(rearrange(flat, "b (h w) d -> b d h w", h=self.grid[0]))
         maps = self.norm(self.expand(maps))
         frames: list[Tensor] = unpack(torch.sigmoid(widen(self.decoder(maps))), lead, "* c h w")
