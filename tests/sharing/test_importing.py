@@ -142,7 +142,9 @@ def test_an_unknown_weight_is_named(weights: dict[str, Tensor], tmp_path: Path) 
 def test_a_weight_of_another_shape_is_named(weights: dict[str, Tensor], tmp_path: Path) -> None:
     wrong = {**weights, "world_model.pos_emb.weight": torch.zeros(170, 256)}
     sentence = refused(tmp_path / "x.pt", wrong)
-    assert "world_model.pos_emb.weight of 170x256 (float32), instead of 340x256 floats" in sentence
+    assert (
+        "world_model.pos_emb.weight of 170x256 (float32), instead of 340x256 (float32)" in sentence
+    )
 
 
 def test_an_agent_for_other_actions_is_refused(weights: dict[str, Tensor], tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_a_world_model_for_other_actions_than_the_policy_is_refused(
     name = "storm_transformer.stem.0.weight"
     wrong = {**files["world_model"], name: torch.zeros(512, 1028)}
     torch.save(wrong, tmp_path / "world.pth")
-    with pytest.raises(tw.UserError, match=r"of 512x4 \(float32\), instead of 512x6 floats"):
+    with pytest.raises(tw.UserError, match=r"of 512x4 \(float32\), instead of 512x6 \(float32\)"):
         tw.Agent.import_weights("storm", tmp_path / "world.pth", paths[1], env=ENV)
 
 

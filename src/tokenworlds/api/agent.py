@@ -81,8 +81,9 @@ class Agent:
     ) -> "Agent":
         """The agent of files that the released implementation of a paper wrote.
 
-        `layout` is "iris" (one file) or "storm" (the world model's file and the agent's). The files
-        must hold exactly the weights of that agent. Nothing in them is executed.
+        `layout` is "iris" or "delta-iris" (one file), or "storm" (the world model's file and the
+        agent's). The files must hold exactly the weights of that agent. Nothing in them is
+        executed.
         """
         opened = import_agent(layout, [Path(file) for file in files], env, protocol)
         return Agent(opened, source=LAYOUTS[layout].source)

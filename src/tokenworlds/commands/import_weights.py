@@ -13,10 +13,10 @@ from tokenworlds.commands.options import Protocol
 class Import:
     """Turn weights of another implementation into a saved agent."""
 
-    layout: Annotated[str, Positional, arg(metavar="{iris,storm}")]
+    layout: Annotated[str, Positional, arg(metavar="{iris,delta-iris,storm}")]
     """The implementation that wrote the file."""
     files: Annotated[tuple[str, ...], Positional, arg(metavar="FILE ...")]
-    """Files of weights: one of IRIS; the world model's and the agent's of STORM."""
+    """Files of weights: one of IRIS or Δ-IRIS; the world model's and the agent's of STORM."""
     env: Annotated[str, arg(metavar="ENV")]
     """The environment that the agent was trained on."""
     out: Annotated[str, arg(metavar="FOLDER")]

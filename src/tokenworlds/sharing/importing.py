@@ -117,17 +117,26 @@ def mapped(
             weights[name] = torch.zeros(like.shape, dtype=like.dtype)
             continue
         sources = layout.table[name]
-        first, *rest = like.shape
-        shape = (first // len(sources), *rest)
-        parts = [checked(found[source], source, shape, place) for source in sources]
-        weights[name] = torch.cat(parts).to(like.dtype)
+        shape = tuple(like.shape)
+        if len(sources) > 1:
+            shape = (shape[0] // len(sources), *shape[1:])
+        part = torch.empty(shape, dtype=like.dtype, device="meta")
+        parts = [checked(found[source], source, part, place) for source in sources]
+        weights[name] = (torch.cat(parts) if len(parts) > 1 else parts[0]).to(like.dtype)
     return weights
 
 
-def checked(tensor: Tensor, name: str, shape: tuple[int, ...], place: str) -> Tensor:
-    if tuple(tensor.shape) != shape or not tensor.is_floating_point():
-        here = "x".join(map(str, tensor.shape)) or "one number"
-        kind = str(tensor.dtype).removeprefix("torch.")
-        wanted = "x".join(map(str, shape))
-        raise UserError(f"{place} has {name} of {here} ({kind}), instead of {wanted} floats")
+def checked(tensor: Tensor, name: str, like: Tensor, place: str) -> Tensor:
+    same_kind = tensor.is_floating_point() == like.is_floating_point()
+    if tensor.shape != like.shape or not same_kind:
+        here, wanted = (f"{shape_text(each)} ({kind_text(each)})" for each in (tensor, like))
+        raise UserError(f"{place} has {name} of {here}, instead of {wanted}")
     return tensor
+
+
+def shape_text(tensor: Tensor) -> str:
+    return "x".join(map(str, tensor.shape)) or "one number"
+
+
+def kind_text(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")

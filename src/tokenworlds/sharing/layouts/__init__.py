@@ -1,8 +1,9 @@
 """Where each weight of an agent is found in the files of other implementations."""
 
+from tokenworlds.sharing.layouts.delta_iris import DELTA_IRIS
 from tokenworlds.sharing.layouts.iris import IRIS
 from tokenworlds.sharing.layouts.layout import Layout
 from tokenworlds.sharing.layouts.storm import STORM
 
-LAYOUTS: dict[str, Layout] = {"iris": IRIS, "storm": STORM}
+LAYOUTS: dict[str, Layout] = {"iris": IRIS, "delta-iris": DELTA_IRIS, "storm": STORM}
 """By the name of the recipe."""
