@@ -26,6 +26,7 @@ from tokenworlds.commands.export import Export
 from tokenworlds.commands.figure import Figure
 from tokenworlds.commands.import_weights import Import
 from tokenworlds.commands.literature import Literature
+from tokenworlds.commands.play import Play
 from tokenworlds.commands.receipt import Receipt
 from tokenworlds.commands.report import Report
 from tokenworlds.commands.resume import Resume
@@ -45,6 +46,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "dream": Dream,
     "runs": Runs,
     "view": View,
+    "play": Play,
     "report": Report,
     "receipt": Receipt,
     "figure": Figure,

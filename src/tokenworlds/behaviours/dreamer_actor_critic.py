@@ -94,7 +94,8 @@ class DreamerActorCritic(nn.Module, Component):
     def assess(self, view: View, carry: Carry) -> tuple[Assessment, Carry]:
         feature = read(view)
         value = TwoHot(self.critic(feature), "symexp").mean
-        return Assessment(value, self.policy(feature).entropy()), carry
+        policy = self.policy(feature)
+        return Assessment(value, policy.entropy(), policy), carry
 
     def losses(self, world: World, segment: Segment, generator: Generator | None) -> Losses:
         """Dreams from the end of a segment alone, for worlds that learn on their own."""

@@ -100,7 +100,8 @@ class LatentActorCritic(nn.Module, Component):
     def assess(self, view: View, carry: Carry) -> tuple[Assessment, Carry]:
         feature = view.compact_feature
         value = TwoHot(self.critic(feature), self.config.bins).mean
-        return Assessment(value, self.policy(feature).entropy()), carry
+        policy = self.policy(feature)
+        return Assessment(value, policy.entropy(), policy), carry
 
     def losses(self, world: World, segment: Segment, generator: Generator | None) -> Losses:
         """Dream from the end of a segment, then compute the losses of the dream."""

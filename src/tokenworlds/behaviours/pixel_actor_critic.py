@@ -104,8 +104,8 @@ class PixelActorCritic(nn.Module, Component):
     @torch.no_grad()
     def assess(self, view: View, carry: LSTMState) -> tuple[Assessment, LSTMState]:
         memory = self.network(view.frame, carry)
-        entropy = self.policy(memory.hidden).entropy()
-        return Assessment(self.value(memory.hidden).mean, entropy), memory
+        policy = self.policy(memory.hidden)
+        return Assessment(self.value(memory.hidden).mean, policy.entropy(), policy), memory
 
     def losses(self, world: World, segment: Segment, generator: Generator | None) -> Losses:
         """Dream from the end of a segment, then compute the losses of the dream."""

@@ -139,7 +139,8 @@ class PPO(nn.Module, Component):
     @torch.no_grad()
     def assess(self, view: View, carry: Carry) -> tuple[Assessment, Carry]:
         hidden = self.encode(self.read(view))
-        return Assessment(self.value(hidden), self.policy(hidden).entropy()), carry
+        policy = self.policy(hidden)
+        return Assessment(self.value(hidden), policy.entropy(), policy), carry
 
     def read(self, view: View) -> Tensor:
         return view.feature if self.config.looks_at == "feature" else view.frame

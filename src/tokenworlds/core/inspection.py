@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Generator, Tensor
 
 from tokenworlds.core.protocols import Distribution
 from tokenworlds.core.types import Carry, Segment, View
@@ -53,12 +53,28 @@ class ScoresTokens(Protocol):
         """Log-probabilities of each token; of `index` only earlier tokens may be read."""
 
 
+@runtime_checkable
+class ActionDistribution(Protocol):
+    """A policy in a state. The mean is the probability of each action, or the mean action."""
+
+    @property
+    def mean(self) -> Tensor: ...
+
+    @property
+    def mode(self) -> Tensor: ...
+
+    def sample(self, generator: Generator | None) -> Tensor: ...
+
+    def entropy(self) -> Tensor: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """The value that a behaviour gives to a state, and the entropy of its policy there."""
+    """The value that a behaviour gives to a state, and its policy there with its entropy."""
 
     value: Float[Tensor, " B"]
     entropy: Float[Tensor, " B"]
+    policy: ActionDistribution | None = None
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""The server: the page, the runs and their curves."""
+"""The server: the pages, the runs and their curves, and the sockets of players."""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,13 +11,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 
 from tokenworlds.core.errors import UserError
 from tokenworlds.viewer.catalogue import Catalogue, UnknownRun
 from tokenworlds.viewer.curves import Place, read_curves
 from tokenworlds.viewer.guard import Guard
+from tokenworlds.viewer.player import Players
 
 STATIC = Path(str(package_files("tokenworlds.viewer") / "static"))
 
@@ -26,8 +27,10 @@ def build_app(catalogue: Catalogue, token: str = "") -> Starlette:
     """An ASGI application that shows the runs of a catalogue."""
     routes = [
         Route("/", partial(page, STATIC / "index.html")),
+        Route("/play", partial(page, STATIC / "play.html")),
         Route("/api/runs", answering(lambda _: runs(catalogue))),
         Route("/api/curves", answering(lambda request: curves(catalogue, request))),
+        WebSocketRoute("/api/play", Players(catalogue).welcome),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
     return Starlette(routes=routes, middleware=[Middleware(Guard, token=token)])

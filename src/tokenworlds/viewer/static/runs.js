@@ -105,7 +105,8 @@ function rowElement(row) {
     make("td", { class: `number${row.score === null ? " empty" : ""}`, "data-label": "Return" }, number(row.score), ...(row.score_kind ? [make("span", { class: "kind" }, row.score_kind)] : [])),
     make("td", { class: `number${row.speed === null ? " empty" : ""}`, "data-label": "Steps/s" }, number(row.speed)),
     make("td", { class: `number${row.seconds_left === null ? " empty" : ""}`, "data-label": "Time left" }, duration(row.seconds_left)),
-    make("td", { class: "empty" }),
+    make("td", { class: row.playable ? "wide" : "empty" }, ...(row.playable
+      ? [make("a", { class: "button", href: `/play?${new URLSearchParams({ run: row.name })}`, "aria-label": `Play in the dream of ${row.title}` }, "Play")] : [])),
   ];
   return make("tr", { "data-run": row.name }, ...cells);
 }

@@ -1,0 +1,167 @@
+"""The dream player in headless Chromium, and its socket."""
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
+from viewer_pages import no_sideways_scrolling, serving
+
+from tokenworlds.cli import main
+from tokenworlds.viewer import player
+from tokenworlds.viewer.app import build_app
+from tokenworlds.viewer.catalogue import Catalogue
+from tokenworlds.viewer.guard import REFUSED
+
+pytest_plugins = ("viewer_fixtures",)
+HOME = "http://127.0.0.1:8642"
+LOCAL = {"host": "127.0.0.1:8642"}
+"""Starlette's client has a host name of its own for sockets."""
+PATIENCE = 60_000
+"""Milliseconds until an agent is loaded on a busy machine."""
+REQUESTS = """async () => {
+    const found = [];
+    for (let i = 0; i < 15; i += 1) {
+        const begin = performance.now();
+        await (await fetch("/static/runs.js")).text();
+        found.push(performance.now() - begin);
+    }
+    return found.sort((a, b) => a - b);
+}"""
+
+
+@pytest.fixture(scope="module")
+def link(played: Path) -> Iterator[str]:
+    with serving("play", str(played), "--no-browser") as link:
+        yield link
+
+
+def open_dream(page: Page, link: str) -> None:
+    page.goto(link)
+    expect(page.locator("#frame")).to_be_visible(timeout=PATIENCE)
+
+
+def test_a_person_plays_fifty_steps_by_keyboard_then_rewinds_and_branches(
+    page: Page, link: str
+) -> None:
+    open_dream(page, link)
+    expect(page.locator("#about")).to_have_text("step-vq-m nano · toy:catch")
+    for number in range(1, 51):
+        page.keyboard.press(("ArrowLeft", "ArrowRight", "s")[number % 3])
+        expect(page.locator("#step")).to_have_text(f"step {number}")
+    expect(page.locator("#rate")).to_contain_text("frames/s")
+    for name in ("reward", "return", "value", "terminated"):
+        expect(page.locator(f"#{name}")).to_contain_text(re.compile(r"\d"))
+    expect(page.locator("#policy tr")).to_have_count(3)
+    expect(page.locator("#tokens")).to_have_attribute("aria-label", "4 tokens of the frame")
+    last = page.locator("#frame").get_attribute("src")
+    for _ in range(10):
+        page.keyboard.press("Backspace")
+    expect(page.locator("#step")).to_have_text("step 40")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#step")).to_have_text("step 41")
+    expect(page.locator("#status")).to_contain_text("Branch 2 from step 40")
+    page.get_by_label("Branch").select_option("0")
+    expect(page.locator("#step")).to_have_text("step 50")
+    assert page.locator("#frame").get_attribute("src") == last
+
+
+def test_on_a_phone_in_the_dark_the_agent_plays_while_other_pages_answer_at_once(
+    page: Page, link: str
+) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.emulate_media(color_scheme="dark")
+    open_dream(page, link)
+    assert no_sideways_scrolling(page)
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert max(json.loads(f"[{background[4:-1]}]")) < 64
+    page.get_by_role("button", name="RIGHT").click()
+    expect(page.locator("#step")).to_have_text("step 1")
+    page.get_by_label("Speed").fill("30")
+    page.keyboard.press("g")
+    page.keyboard.press("p")
+    expect(page.locator("#step")).not_to_have_text("step 1")
+    took = page.evaluate(REQUESTS)
+    assert took[len(took) // 2] < 100
+    page.get_by_role("button", name="Rewind").click()
+    expect(page.get_by_role("button", name="Run")).to_be_visible()
+    page.get_by_label("Start").select_option("reset")
+    page.get_by_role("button", name="New dream").click()
+    expect(page.locator("#step")).to_have_text("step 0")
+
+
+def client(root: Path) -> TestClient:
+    return TestClient(build_app(Catalogue(root)), base_url=HOME)
+
+
+def refusal(browser: TestClient, run: str) -> str:
+    with browser.websocket_connect(f"/api/play?run={run}", headers=LOCAL) as socket:
+        answer = socket.receive_json()
+    assert answer["kind"] == "failed"
+    return str(answer["problem"])
+
+
+def test_an_unknown_run_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    assert "there is no run '../catch'" in refusal(client(tmp_path), "../catch")
+
+
+def test_a_foreign_page_cannot_open_a_dream(tmp_path: Path) -> None:
+    headers = {**LOCAL, "origin": "https://evil.example"}
+    connection = client(tmp_path).websocket_connect("/api/play", headers=headers)
+    with pytest.raises(WebSocketDisconnect) as refused, connection:
+        pass
+    assert refused.value.code == REFUSED
+
+
+def test_one_player_too_many_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(player, "MOST_PLAYERS", 0)
+    assert "dreams are open already" in refusal(client(tmp_path), ".")
+
+
+def test_a_damaged_run_says_what_is_damaged(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{")
+    assert "it is not JSON" in refusal(client(tmp_path), ".")
+
+
+def test_the_process_of_a_dream_ends_when_its_player_vanishes(played: Path) -> None:
+    browser = client(played)
+    with browser.websocket_connect("/api/play?run=.", headers=LOCAL) as socket:
+        assert socket.receive_json()["kind"] == "ready"
+        assert len(dreamers(played)) == 1
+    deadline = time.monotonic() + 10
+    while dreamers(played) and time.monotonic() < deadline:
+        pass
+    assert dreamers(played) == []
+
+
+def dreamers(folder: Path) -> list[str]:
+    """The processes that dream of a run, as Linux lists them."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().decode().split("\0")
+        except OSError:
+            continue
+        if "tokenworlds.viewer.dreamer" in words and str(folder) in words:
+            found.append(path.parent.name)
+    return found
+
+
+def test_a_folder_that_is_no_agent_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["play", str(tmp_path)]) == 2
+    assert "is not the folder of a run or of a saved agent" in capsys.readouterr().err
+
+
+def test_without_a_run_in_the_folder_runs_there_is_nothing_to_play(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["play"]) == 2
+    assert "there is no run in runs/ to play" in capsys.readouterr().err
