@@ -6,6 +6,7 @@ from toy_family.recurrent import Recurrent
 from toy_recipe import Phase, Recipe, World
 
 from tokenworlds.core.config import Component, get_child, replace_at, variant
+from tokenworlds.core.errors import UserError
 
 
 def test_a_configuration_builds_its_owner_with_the_dimensions() -> None:
@@ -65,3 +66,12 @@ def test_a_variant_applies_its_changes_in_order() -> None:
     later = Recurrent.Config(width=64)
     changed = variant(Recipe(), {"world": World(), "world.sequence": later, "steps": 2})
     assert changed == Recipe(world=World(sequence=later), steps=2)
+
+
+def test_a_component_takes_what_it_names_of_the_offered_dimensions() -> None:
+    assert Recurrent.Config().build_from(inputs=3, grid=(2, 2)).inputs == 3
+
+
+def test_a_component_that_needs_more_than_is_offered_is_refused() -> None:
+    with pytest.raises(UserError, match="Recurrent does not fit here: it needs inputs, and"):
+        Recurrent.Config().build_from(grid=(2, 2))

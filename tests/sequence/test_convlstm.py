@@ -90,3 +90,20 @@ def test_a_line_and_a_vector_are_maps_too(grid: tuple[int, int]) -> None:
 def test_impossible_sizes_are_an_error(choices: dict[str, Any], words: str) -> None:
     with pytest.raises(UserError, match=words):
         make_model(**choices)
+
+
+def test_without_a_grid_a_vector_is_a_map_of_one_cell() -> None:
+    vectors, maps = (
+        ConvLSTM.Config(channels=6, layers=2, kernel=1).build_from(**dimensions).double()
+        for dimensions in ({}, {"inputs": 6, "actions": 0, "grid": (1, 1)})
+    )
+    maps.load_state_dict(vectors.state_dict())
+    x = torch.randn(2, 5, 6, dtype=torch.double)
+    reset = torch.zeros(2, 5, dtype=torch.bool)
+    reset[1, 3] = True
+    ours, carry = vectors.scan(x, reset, vectors.initial(2))
+    theirs, _ = maps.scan(x[..., None, None], reset, maps.initial(2))
+    torch.testing.assert_close(ours, theirs[..., 0, 0])
+    after, _ = vectors.step(x[:, 0], carry)
+    assert after.shape == (2, vectors.width)
+    torch.testing.assert_close(vectors.scan(x[:, :1], reset[:, :1], carry)[0][:, 0], after)
