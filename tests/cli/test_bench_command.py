@@ -12,6 +12,9 @@ from tokenworlds.benchmarking import scaling
 from tokenworlds.benchmarking.meters import ReferenceTask
 from tokenworlds.benchmarking.scaling import AXES
 from tokenworlds.cli import main
+from tokenworlds.commands.bench import Bench
+from tokenworlds.commands.show import Show
+from tokenworlds.commands.train import Train
 
 NAMES = ["world", "behaviour", "autoencoder", "dream", "acting", "environment"]
 WORDS = ["bench", "--env", "catch", "--size", "nano", "--seconds", "0.01", "--threads", "1"]
@@ -185,3 +188,9 @@ def test_a_mistake_is_an_error_before_any_measurement(
     assert message in sentence(captured.err)
     assert captured.out == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_bench_and_show_default_to_what_train_trains() -> None:
+    train, show, bench = Train(), Show(recipe="step-vq-m"), Bench()
+    assert (show.size, show.env) == (train.size, train.env)
+    assert (bench.size, bench.env) == (train.size, train.env)

@@ -10,15 +10,14 @@ from tyro.conf import Positional, arg
 
 from tokenworlds.commands.errors import check_output
 from tokenworlds.commands.options import (
-    BenchmarkEnv,
     Count,
+    Env,
     EnvAssignments,
     Json,
     Size,
     Switch,
     default_text,
 )
-from tokenworlds.commands.show import default_env
 from tokenworlds.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -44,11 +43,11 @@ class Bench:
         default_text(f"{', '.join(RECIPES)}; with --scaling {', '.join(SCALED)}"),
     ] = ()
     """Names from 'tokenworlds agents', or my_agents.py:mine."""
-    env: BenchmarkEnv = ""
+    env: Env = "catch"
     """A name from 'tokenworlds envs'."""
     env_set: EnvAssignments = ()
     """Options of a Gymnasium environment, from 'tokenworlds envs', as in frame_skip=4."""
-    size: Size = "paper"
+    size: Size = "nano"
     """Size of the networks."""
     fraction: Annotated[str, arg(metavar="{auto,1,1/2,1/4,...}")] = "auto"
     """Fraction of each batch to run, then extrapolated; auto takes what fits time and memory."""
@@ -168,7 +167,7 @@ class Bench:
         from tokenworlds.commands import choices
         from tokenworlds.envs.catalogue import EnvSpec
 
-        env, targets = self.env or default_env(), list[Target]()
+        env, targets = self.env, list[Target]()
         protocol = choices.protocol_with("", self.env_set)
         for name in dict.fromkeys(self.recipes or (SCALED if self.scaling else RECIPES)):
             found = choices.choose_recipe(name, self.size, env, ())

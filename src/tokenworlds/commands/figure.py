@@ -1,5 +1,6 @@
 """`tokenworlds figure`."""
 
+import importlib.util
 import json
 import shlex
 import sys
@@ -20,7 +21,6 @@ from tokenworlds.commands.options import (
     Switch,
     default_text,
 )
-from tokenworlds.commands.show import default_env
 from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.figures.catalogue import ENTRIES, FIGURES, FigureEntry
 
@@ -52,7 +52,7 @@ class Figure:
     bench: Annotated[str, arg(metavar="FILE.json"), default_text("measure now")] = ""
     """Output of 'tokenworlds bench --json' to draw."""
     size: Annotated[
-        str, arg(metavar="{nano,small,paper,...}"), default_text("paper, the paper's own")
+        str, arg(metavar="{nano,tiny,small,paper,...}"), default_text("paper, the paper's own")
     ] = ""
     """Size of the networks to count or measure."""
     env: BenchmarkEnv = ""
@@ -155,3 +155,8 @@ def describe(entry: FigureEntry) -> dict[str, object]:
         "needs_run": bool(entry.examples),
         "options": sorted(entry.options),
     }
+
+
+def default_env() -> str:
+    """A game of the benchmark of most papers, if it is installed."""
+    return "atari:Pong" if importlib.util.find_spec("ale_py") else "catch"

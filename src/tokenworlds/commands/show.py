@@ -1,6 +1,5 @@
 """`tokenworlds show`."""
 
-import importlib.util
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,11 +54,6 @@ class Show:
             **summarise(found.recipe, env, choices.protocol_with("", self.env_set)),
             "recipe": to_json(found.recipe),
         }
-
-
-def default_env() -> str:
-    """A game of the benchmark of most papers, if it is installed."""
-    return "atari:Pong" if importlib.util.find_spec("ale_py") else "catch"
 
 
 def lines(document: Mapping[str, Any]) -> Iterator[str]:
