@@ -45,7 +45,7 @@ def test_training_episodes_and_their_achievements_are_counted() -> None:
     assert training.unlocked["fly"] == 0
     events, _ = read_metrics(Path("run"))
     logged = [event for event in events if "collect/episodes" in event]
-    assert [event["collect/episodes"] for event in logged] == [2, 2, 4, 4, 6, 8, 8]
+    assert [event["collect/episodes"] for event in logged] == [0, 2, 2, 4, 4, 6, 8, 8]
     assert logged[-1]["collect/unlocked/catch"] == caught
 
 
