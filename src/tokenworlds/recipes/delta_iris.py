@@ -104,7 +104,7 @@ TINY: Block = {
     "learning.behaviour.length": 3,
     "learning.tokenizer.batch": 8,
     "learning.tokenizer.length": 8,
-    "schedule.updates": {"tokenizer": 15, "world": 40, "behaviour": 12},
+    "schedule.updates": {"tokenizer": 15, "world": 38, "behaviour": 11},
     "schedule.first_updates": {"tokenizer": 500, "world": 300},
 }
 

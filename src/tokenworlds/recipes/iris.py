@@ -104,7 +104,7 @@ TINY: Block = {
     "world.sequence.positions": 204,  # 12 steps of 16 tokens and an action
     "behaviour.encoder": PoolingEncoder.Config(filters=(16, 32, 32, 32)),
     "learning.tokenizer.optimiser.rate": 1e-3,
-    "schedule.updates": {"tokenizer": 20, "world": 100, "behaviour": 16},
+    "schedule.updates": {"tokenizer": 20, "world": 90, "behaviour": 14},
     "schedule.first_updates": {"tokenizer": 600, "world": 400},
 }
 
