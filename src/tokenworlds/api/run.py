@@ -131,6 +131,6 @@ def finish_or_resume(
     screen: Screen,
     should_stop: Callable[[], bool],
 ) -> SessionEnd:
-    """Train what is left; a run that is trained is only evaluated, if it was not yet."""
+    """Train the remaining steps. If none remain, make the final evaluation if it is missing."""
     done = session.finish(spec, folder, should_stop, screen.note)
     return done or session.resume(spec, folder, screen, should_stop, on_event=on_event)

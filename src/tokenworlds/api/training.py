@@ -46,7 +46,7 @@ def train(
     `env` is a name, a Gymnasium environment, or a function that makes one; `env_options` are those
     of `--env-set`: {"frame_skip": 4}. `steps` defaults to the recipe's, `run` (the folder) to
     runs/RECIPE-ENV-sSEED. `overrides` changes settings of the recipe by their paths, as `--set`
-    does: {"world.memory": 8}. `on_event` is told what happens: `event.kind`, `event.values`
+    does: {"world.memory": 8}. `on_event` is called with each event: `event.kind`, `event.values`
     (docs/runs.md). With `progress`, a terminal shows a live display, and a notebook or file one
     line for each log event. `options` are the others of `tokenworlds train`: threads, protocol,
     device, precision, compile, stop_at_return, patience, `init` (a run or saved agent to take

@@ -1,7 +1,7 @@
 """Options of a Gymnasium environment, which are a part of its protocol.
 
 `gymnasium,render=true,frame_skip=4` is the protocol `gymnasium` with two options. Every score is
-stored with its protocol, so scores with other options are told apart.
+stored with its protocol, so scores with different options are not mixed.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Callbacks: functions that are told what happens in a run. Trackers are built on them."""
+"""Callbacks: functions called with each event of a run. Trackers are built on them."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence

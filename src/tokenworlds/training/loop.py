@@ -32,7 +32,7 @@ from tokenworlds.training.trainer import Trainer
 class Loop:
     """Trains until the schedule's goal is reached or the user asks to stop.
 
-    `on_event` are told what happens, between phases: if one fails, the run can be saved.
+    The functions of `on_event` are called between phases, so a run can be saved if one fails.
     """
 
     def __init__(
