@@ -8,12 +8,14 @@ from math import prod
 
 import torch
 from einops import pack, rearrange, unpack
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional
 
 from tokenworlds.core.precision import widen
-from tokenworlds.core.types import FrameShape
+from tokenworlds.core.types import Codes, Context, FrameShape
 from tokenworlds.nets.blocks import ConvolutionDecoder, ConvolutionEncoder, finish_map, grid_of
+from tokenworlds.nets.codebooks import certain
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,6 +56,38 @@ class GridMaps(nn.Module):
         maps = self.norm(self.expand(rearrange(flat, "b (h w) d -> b d h w", h=self.map_size[0])))
         frames: list[Tensor] = unpack(torch.sigmoid(widen(self.decoder(maps))), lead, "* c h w")
         return frames[0]
+
+
+class FixedCodebook(GridMaps):
+    """One code per cell, from a codebook that is not learned; `encode` chooses it."""
+
+    codebook: Tensor
+
+    def __init__(
+        self, config: GridConfig, *, frame_shape: FrameShape, codes: Float[Tensor, "V D"]
+    ) -> None:
+        super().__init__(config, frame_shape=frame_shape, width=codes.shape[-1])
+        self.grid = self.map_size
+        self.tokens, self.vocabulary = self.cells, len(codes)
+        self.register_buffer("codebook", codes)
+
+    def encode(self, frames: Float[Tensor, "*rest C H W"], context: Context | None = None) -> Codes:
+        raise NotImplementedError
+
+    def encode_vectors(self, frames: Float[Tensor, "*rest C H W"]) -> Float[Tensor, "*rest K D"]:
+        return self.encode(frames).vector
+
+    def token_vectors(self, sampled: Int[Tensor, "*rest K"]) -> Float[Tensor, "*rest K D"]:
+        return functional.embedding(sampled, self.codebook)
+
+    def decode_vectors(self, vector: Float[Tensor, "*rest K D"]) -> Float[Tensor, "*rest C H W"]:
+        return self.to_frames(vector)
+
+    def look_up(self, index: Int[Tensor, "*rest K"]) -> Codes:
+        return certain(index, self.token_vectors(index), self.vocabulary)
+
+    def decode(self, codes: Codes, context: Context | None = None) -> Float[Tensor, "*rest C H W"]:
+        return self.to_frames(codes.vector)
 
 
 def pixel_error(

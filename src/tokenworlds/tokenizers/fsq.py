@@ -5,30 +5,25 @@ levels. Nothing but the convolutions is learned, and every code can be reached.
 """
 
 from dataclasses import dataclass
-from math import prod
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.types import Codes, Context, FrameShape, Losses
 from tokenworlds.nets.codebooks import (
-    certain,
     code_histogram,
     squared_distance,
     straight_through,
     usage_metrics,
 )
 from tokenworlds.nets.distributions import mix_uniform
-from tokenworlds.nets.grid_maps import GridConfig, GridMaps, pixel_error
+from tokenworlds.nets.grid_maps import FixedCodebook, GridConfig, pixel_error
 
 
-class FSQ(GridMaps, Component):
+class FSQ(FixedCodebook, Component):
     """One code per cell: the nearest point of the product of all levels."""
-
-    codebook: Tensor
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(GridConfig, ConfigOf["FSQ"]):
@@ -45,10 +40,8 @@ class FSQ(GridMaps, Component):
                 raise ValueError(f"levels={self.levels} takes numbers of 2 or more")
 
     def __init__(self, config: Config, *, frame_shape: FrameShape) -> None:
-        super().__init__(config, frame_shape=frame_shape, width=len(config.levels))
-        self.config, self.grid = config, self.map_size
-        self.tokens, self.vocabulary = self.cells, prod(config.levels)
-        self.register_buffer("codebook", product_grid(config.levels))
+        super().__init__(config, frame_shape=frame_shape, codes=product_grid(config.levels))
+        self.config = config
 
     def encode(self, frames: Float[Tensor, "*rest C H W"], context: Context | None = None) -> Codes:
         """The nearest code of each cell, and the soft posterior from all distances."""
@@ -57,21 +50,6 @@ class FSQ(GridMaps, Component):
         logits = mix_uniform(-self.config.sharpness * distance, self.config.unimix)
         index = distance.argmin(dim=-1)
         return straight_through(index, logits, vectors, self.token_vectors(index))
-
-    def encode_vectors(self, frames: Float[Tensor, "*rest C H W"]) -> Float[Tensor, "*rest K D"]:
-        return self.encode(frames).vector
-
-    def token_vectors(self, sampled: Int[Tensor, "*rest K"]) -> Float[Tensor, "*rest K D"]:
-        return functional.embedding(sampled, self.codebook)
-
-    def decode_vectors(self, vector: Float[Tensor, "*rest K D"]) -> Float[Tensor, "*rest C H W"]:
-        return self.to_frames(vector)
-
-    def look_up(self, index: Int[Tensor, "*rest K"]) -> Codes:
-        return certain(index, self.token_vectors(index), self.vocabulary)
-
-    def decode(self, codes: Codes, context: Context | None = None) -> Float[Tensor, "*rest C H W"]:
-        return self.to_frames(codes.vector)
 
     def losses(
         self,

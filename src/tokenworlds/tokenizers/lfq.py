@@ -7,28 +7,25 @@ should be in use.
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.types import Codes, Context, FrameShape, Losses
 from tokenworlds.nets.codebooks import (
-    certain,
     code_histogram,
     straight_through,
     usage_metrics,
 )
 from tokenworlds.nets.distributions import mix_uniform
-from tokenworlds.nets.grid_maps import GridConfig, GridMaps, pixel_error
+from tokenworlds.nets.grid_maps import FixedCodebook, GridConfig, pixel_error
 
 SCALES = {"reconstruction": 1.0, "commitment": 0.25, "certainty": 0.1, "usage": 0.1}
 
 
-class LFQ(GridMaps, Component):
+class LFQ(FixedCodebook, Component):
     """One code per cell: `bits` signs, the first the most significant."""
-
-    codebook: Tensor
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(GridConfig, ConfigOf["LFQ"]):
@@ -45,10 +42,8 @@ class LFQ(GridMaps, Component):
                 raise ValueError(f"bits={self.bits} takes 1 to 16")
 
     def __init__(self, config: Config, *, frame_shape: FrameShape) -> None:
-        super().__init__(config, frame_shape=frame_shape, width=config.bits)
-        self.config, self.grid = config, self.map_size
-        self.tokens, self.vocabulary = self.cells, 2**config.bits
-        self.register_buffer("codebook", sign_codes(config.bits))
+        super().__init__(config, frame_shape=frame_shape, codes=sign_codes(config.bits))
+        self.config = config
 
     def encode(self, frames: Float[Tensor, "*rest C H W"], context: Context | None = None) -> Codes:
         """The signs of each cell; all codes have one length, so distances are inner products."""
@@ -60,21 +55,6 @@ class LFQ(GridMaps, Component):
 
     def _raw_logits(self, vectors: Float[Tensor, "*rest K D"]) -> Float[Tensor, "*rest K V"]:
         return 2 * self.config.sharpness * vectors @ self.codebook.t()
-
-    def encode_vectors(self, frames: Float[Tensor, "*rest C H W"]) -> Float[Tensor, "*rest K D"]:
-        return self.encode(frames).vector
-
-    def token_vectors(self, sampled: Int[Tensor, "*rest K"]) -> Float[Tensor, "*rest K D"]:
-        return functional.embedding(sampled, self.codebook)
-
-    def decode_vectors(self, vector: Float[Tensor, "*rest K D"]) -> Float[Tensor, "*rest C H W"]:
-        return self.to_frames(vector)
-
-    def look_up(self, index: Int[Tensor, "*rest K"]) -> Codes:
-        return certain(index, self.token_vectors(index), self.vocabulary)
-
-    def decode(self, codes: Codes, context: Context | None = None) -> Float[Tensor, "*rest C H W"]:
-        return self.to_frames(codes.vector)
 
     def losses(
         self,
