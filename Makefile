@@ -8,7 +8,7 @@ python := .venv/bin/python
 tests := OMP_NUM_THREADS=1 $(python) -m pytest -n $(or $(WORKERS),2) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow faults wheel results check format clean distclean
+.PHONY: help setup demo test test-slow faults wheel results docs check format clean distclean
 
 help:
 	@echo "make setup      create .venv and install the pinned dependencies and the package"
@@ -17,6 +17,7 @@ help:
 	@echo "make faults     kills, power losses, damages and nonsense;  MINUTES=20"
 	@echo "make wheel      build dist/*.whl, install it elsewhere and use it"
 	@echo "make results    make the tables of README.md and docs/results.md from results/"
+	@echo "make docs       build the documentation site in site/"
 	@echo "make check      formatting, lint, types, import layers, sizes"
 	@echo "make format     put formatting and the order of imports right"
 	@echo "make clean      remove caches;  make distclean  .venv too (runs/ always stays)"
@@ -43,6 +44,9 @@ wheel: setup
 results: setup
 	@$(in) $(python) scripts/results
 
+docs: setup
+	@$(in) bash scripts/docs
+
 check: setup
 	@$(in) bash scripts/check
 
@@ -50,7 +54,7 @@ format: setup
 	@$(in) $(python) -m ruff format && $(python) -m ruff check --fix
 
 clean:
-	@$(in) rm -rf build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache \
+	@$(in) rm -rf build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache \
 		.import_linter_cache .hypothesis
 	@$(in) find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
