@@ -64,6 +64,19 @@ def test_dead_codes_are_revived_only_on_request() -> None:
     torch.testing.assert_close(nearest, torch.zeros(2), atol=1e-2, rtol=0)
 
 
+def test_a_dead_code_does_not_split_what_has_a_code() -> None:
+    """Noise around three centres has three codes: a fourth would share one of them."""
+    torch.manual_seed(0)
+    codebook = Codebook.Config(codes=4, width=2, decay=0.5, revive_below=0.5).build()
+    centres = torch.tensor([[1.0, 1.0], [9.0, 0.0], [0.0, 9.0]])
+    assign(codebook, torch.cat([centres, torch.tensor([[9.0, 9.0]])]))
+    for _ in range(50):
+        assign(codebook, centres.repeat(16, 1) + 0.1 * torch.randn(48, 2))
+    assert (codebook.counts[:, None] > 0.5).sum() == 3
+    assign(codebook, torch.tensor([[-9.0, -9.0]]).repeat(16, 1))
+    assert codebook.distance(torch.tensor([[-9.0, -9.0]])).amin() < 1e-3
+
+
 def test_initial_codes_cover_rare_data_too() -> None:
     """Three vectors in a hundred differ from the rest; uniform sampling would mostly miss them."""
     torch.manual_seed(0)

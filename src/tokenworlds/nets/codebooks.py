@@ -52,7 +52,8 @@ class Codebook(CodeVectors, Component):
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Codebook"]):
-        """A code whose running count falls below `revive_below` is moved onto the data."""
+        """A code whose running count falls below `revive_below` is moved onto a vector that no
+        code stands for, as long as there is one."""
 
         codes: int = 64
         width: int = 128
@@ -86,15 +87,18 @@ class Codebook(CodeVectors, Component):
         self.counts.lerp_(hard.sum(dim=0), 1 - self.config.decay)
         self.sums.lerp_(hard.t() @ flat, 1 - self.config.decay)
         self._revive(flat)
-        self.vectors.copy_(self.sums / smooth(self.counts, self.config.smoothing).unsqueeze(-1))
+        means = self.sums / smooth(self.counts, self.config.smoothing).unsqueeze(-1)
+        # Smoothing would draw a code without vectors to the origin, past the vectors of others.
+        waiting = self.counts.unsqueeze(-1) < self.config.revive_below
+        self.vectors.copy_(torch.where(waiting, self.vectors, means))
 
     def _revive(self, flat: Float[Tensor, "N D"]) -> None:
         dead = self.counts < self.config.revive_below
         if self.config.revive_below > 0 and dead.any():
-            self._place(dead, flat)
+            self._place(dead, flat[lacks_code(flat, self.vectors, ~dead)])
 
     def _place(self, which: Tensor, flat: Float[Tensor, "N D"]) -> None:
-        place_apart(self.vectors, which, flat)
+        which = place_apart(self.vectors, which, flat)
         self.sums[which] = self.vectors[which]
         self.counts[which] = 1.0
 
@@ -240,13 +244,30 @@ def squared_distance(
 
 
 @torch.no_grad()
+def lacks_code(
+    flat: Float[Tensor, "N D"], codes: Float[Tensor, "V D"], live: Bool[Tensor, " V"]
+) -> Bool[Tensor, " N"]:
+    """Whether a vector lies farther from its code than half the usual distance of two live codes.
+
+    A second code for what has one would split it: its cells change between the two, and no prior
+    can predict which. If one code stands for everything, every vector lacks one.
+    """
+    if int(live.sum()) < 2:
+        return torch.ones_like(flat[:, 0], dtype=torch.bool)
+    spacing = squared_distance(codes[live], codes[live]).fill_diagonal_(torch.inf)
+    return squared_distance(flat, codes).amin(dim=-1) > spacing.amin(dim=-1).median() / 4
+
+
+@torch.no_grad()
 def place_apart(
     codes: Float[Tensor, "V D"], which: Bool[Tensor, " V"], flat: Float[Tensor, "N D"]
-) -> None:
+) -> Bool[Tensor, " V"]:
     """Move some codes onto data, one by one, each likely far from the others (k-means++).
 
-    Uniform sampling would put most codes on the background of a frame.
+    Uniform sampling would put most codes on the background of a frame. Returns the moved codes: as
+    many as there are vectors, at most.
     """
+    which = which & (which.cumsum(0) <= len(flat))
     taken = ~which
     for code in which.nonzero().flatten():
         weight = torch.ones_like(flat[:, 0])
@@ -254,6 +275,7 @@ def place_apart(
             weight = squared_distance(flat, codes[taken]).amin(dim=-1).clamp_min(0.0)
         codes[code] = flat[torch.multinomial(weight + 1e-8, 1)[0]]
         taken[code] = True
+    return which
 
 
 def straight_through(

@@ -26,6 +26,7 @@ from tokenworlds.core.types import Codes, Context, FrameShape, Losses
 from tokenworlds.nets.codebooks import (
     certain,
     code_histogram,
+    lacks_code,
     place_apart,
     squared_distance,
     straight_through,
@@ -52,7 +53,8 @@ class AttentiveVQ(nn.Module, Component):
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["AttentiveVQ"]):
         """The map is halved between levels; levels whose height is in `attention` attend. Codes
-        used less than `revive_below` of an even share are moved onto the data. A file of
+        used less than `revive_below` of an even share are moved onto vectors that no code stands
+        for, as long as there are any. A file of
         `perceptual_weights` adds the perceptual loss. `commitment_scale` and `reconstruction_scale`
         are the default weights of these losses."""
 
@@ -170,8 +172,9 @@ class AttentiveVQ(nn.Module, Component):
             return
         self.usage.lerp_(histogram / histogram.mean(), 1 - USAGE_DECAY)
         unused = self.usage < self.config.revive_below
-        place_apart(self.codebook.weight, unused, rearrange(encoded[mask], "n k d -> (n k) d"))
-        self.usage[unused] = 1.0
+        flat, codes = rearrange(encoded[mask], "n k d -> (n k) d"), self.codebook.weight
+        moved = place_apart(codes, unused, flat[lacks_code(flat, codes, ~unused)])
+        self.usage[moved] = 1.0
 
     def _perceptual_loss(
         self, left: Float[Tensor, "B T C H W"], right: Float[Tensor, "B T C H W"]
