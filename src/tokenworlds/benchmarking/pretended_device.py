@@ -4,6 +4,9 @@ Its tensors are CPU tensors in a wrapper that claims another device. Operations 
 calls that make tensors on the device, are redirected to the CPU; a tensor made without `device=`
 stays an ordinary CPU tensor, and fails where it meets a wrapper. Code takes the branches of a
 device that is not the CPU. Torch keeps a device until the process ends.
+
+A `hollow` device computes nothing: its tensors have shapes but no numbers (hollow.py), so that
+batches of any size take no time and no memory.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +26,7 @@ from torch.utils.backend_registration import (
     _setup_privateuseone_for_python_backend,
 )
 
+from tokenworlds.benchmarking.hollow import run_hollow
 from tokenworlds.nets import optimisers
 
 NAME = "pretended"
@@ -31,8 +35,16 @@ TRANSFERS = {aten.copy_.default, aten._to_copy.default}
 """Operations that may read one device and write the other."""
 READ_BY_HOST = {aten._local_scalar_dense.default, aten.equal.default}
 """Operations whose result is no tensor."""
-Watch = Callable[[Any, Any, Mapping[str, Any]], None]
-"""Hears of each operation of the device, with its arguments."""
+
+
+class Watch:
+    """Hears of each operation of the device."""
+
+    def operation(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> None:
+        """An operation of torch and its arguments."""
+
+    def fused(self, name: str) -> None:
+        """A call that is one operation on a card, and several here, which are not reported."""
 
 
 class MixedDevices(RuntimeError):
@@ -40,7 +52,7 @@ class MixedDevices(RuntimeError):
 
 
 class PretendedTensor(torch.Tensor):
-    """Claims the pretended device; `held` is the CPU tensor with the numbers."""
+    """Claims the pretended device; `held` is the CPU tensor with the numbers, or a meta tensor."""
 
     held: Tensor
 
@@ -95,20 +107,31 @@ class PretendedGenerator(torch.Generator):
 class Redirection(TorchDispatchMode):
     """Sees all operations, those that make tensors from nothing included."""
 
-    def __init__(self, watch: Watch | None) -> None:
+    def __init__(self, watch: Watch, hollow: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.watch = watch
+        self.watch, self.hollow = watch, hollow
+
+    @contextmanager
+    def fusing(self, name: str) -> Iterator[None]:
+        """Report what follows as one operation."""
+        watch, self.watch = self.watch, Watch()
+        try:
+            yield
+        finally:
+            self.watch = watch
+        watch.fused(name)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return redirect(func, args, kwargs or {}, self.watch)
+        return redirect(func, args, kwargs or {}, self.watch, self.hollow)
 
 
 class Calls(TorchFunctionMode):
-    """Sees what no operation sees: which generator was given, and `torch.tensor`.
+    """Sees what no operation sees: which generator was given, `torch.tensor`, and calls that torch
+    writes out for a device that it does not know."""
 
-    Torch would write attention out on a device that it does not know, and the CPU lacks the fused
-    LSTM cell of other devices: both are replaced.
-    """
+    def __init__(self, redirection: Redirection) -> None:
+        super().__init__()
+        self.redirection = redirection
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
@@ -116,37 +139,20 @@ class Calls(TorchFunctionMode):
             target = kwargs.pop("device", None)
             made = func(*args, **kwargs)
             return made if target is None else made.to(target)
-        result = REPLACED.get(func, func)(*args, **kwargs)
+        if func in FUSED and any(isinstance(each, PretendedTensor) for each in args):
+            with self.redirection.fusing(func.__name__):
+                return FUSED[func](*args, **kwargs)
+        result = func(*args, **kwargs)
         for each in (*args, *kwargs.values()):
             if isinstance(each, PretendedGenerator) and isinstance(result, Tensor):
                 check_generator(func, each, result)
         return result
 
 
-def attend(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-) -> Tensor:
-    """Attention as one operation, as on a card; with dropout the CPU must write it out."""
-    if dropout_p:
-        return functional.scaled_dot_product_attention(
-            query, key, value, attn_mask, dropout_p, is_causal
-        )
-    if attn_mask is not None and attn_mask.dtype == torch.bool:
-        bias = torch.zeros(attn_mask.shape, dtype=query.dtype, device=query.device)
-        attn_mask = bias.masked_fill_(~attn_mask, -torch.inf)
-    flash = aten._scaled_dot_product_flash_attention_for_cpu
-    attended: Tensor = flash(query, key, value, 0.0, is_causal, attn_mask=attn_mask)[0]
-    return attended
-
-
 def lstm_cell(
     x: Tensor, state: tuple[Tensor, Tensor], w_x: Tensor, w_h: Tensor, b_x: Tensor, b_h: Tensor
 ) -> tuple[Tensor, Tensor]:
+    """Written out: the CPU lacks the fused cell that torch uses on other devices."""
     hidden, cell = state
     gates = functional.linear(x, w_x, b_x) + functional.linear(hidden, w_h, b_h)
     enter, keep, candidate, leave = gates.chunk(4, -1)
@@ -154,7 +160,13 @@ def lstm_cell(
     return leave.sigmoid() * cell.tanh(), cell
 
 
-REPLACED = {functional.scaled_dot_product_attention: attend, torch.lstm_cell: lstm_cell}
+FUSED: dict[Any, Callable[..., Any]] = {
+    functional.scaled_dot_product_attention: functional.scaled_dot_product_attention,
+    functional.rms_norm: functional.rms_norm,
+    torch.lstm_cell: lstm_cell,
+}
+"""Calls that are one operation on a card, and how they are computed here. Their backward passes are
+reported as they are computed."""
 
 
 def check_generator(func: Any, generator: PretendedGenerator, result: Tensor) -> None:
@@ -177,16 +189,23 @@ def register() -> None:
 
 
 @contextmanager
-def pretended_device(watch: Watch | None = None) -> Iterator[str]:
+def pretended_device(watch: Watch | None = None, *, hollow: bool = False) -> Iterator[str]:
     """Where the device can be used; gives its name. Optimisers are fused, as on CUDA."""
     register()
     generators = patch.object(torch, "Generator", PretendedGenerator)
     fused = patch.object(optimisers, "FUSED", (*optimisers.FUSED, NAME))
-    with generators, fused, Calls(), Redirection(watch):
+    redirection = Redirection(watch or Watch(), hollow)
+    with generators, fused, Calls(redirection), redirection:
         yield NAME
 
 
-def redirect(func: Any, args: Any, kwargs: Mapping[str, Any], watch: Watch | None = None) -> Any:
+def redirect(
+    func: Any,
+    args: Any,
+    kwargs: Mapping[str, Any],
+    watch: Watch | None = None,
+    hollow: bool = False,
+) -> Any:
     """Run an operation on the CPU; its results are on the device that a real one would use."""
     on_device = any(isinstance(each, PretendedTensor) for each in tree_leaves((args, kwargs)))
     target = kwargs.get("device")
@@ -196,17 +215,20 @@ def redirect(func: Any, args: Any, kwargs: Mapping[str, Any], watch: Watch | Non
     if on_device and func not in TRANSFERS:
         check_tensors(func, args, kwargs)
     if watch is not None:
-        watch(func, args, kwargs)
-    inner_args, inner_kwargs = tree_map_only(PretendedTensor, lambda x: x.held, (args, kwargs))
-    if target is not None:
-        inner_kwargs = {**inner_kwargs, "device": torch.device("cpu")}
-    result = func(*inner_args, **inner_kwargs)
+        watch.operation(func, args, kwargs)
+    inner = tree_map_only(PretendedTensor, lambda x: x.held, (args, dict(kwargs)))
+    result = run_hollow(func, *inner) if hollow else run_on_cpu(func, *inner)
     if func in READ_BY_HOST or not lands:
         return result
     if func is aten.copy_.default and not isinstance(args[0], PretendedTensor):
         return args[0]
     wrapped = tree_map_only(Tensor, PretendedTensor, result)
     return return_and_correct_aliasing(func, args, dict(kwargs), wrapped) if on_device else wrapped
+
+
+def run_on_cpu(func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+    moved = {"device": torch.device("cpu")} if kwargs.get("device") is not None else {}
+    return func(*args, **{**kwargs, **moved})
 
 
 def check_tensors(func: Any, args: Any, kwargs: Mapping[str, Any]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from tokenworlds.agent import BEHAVIOUR, JOINT
+from tokenworlds.benchmarking.launches import Counted
 from tokenworlds.benchmarking.measurement import Measurement
 from tokenworlds.benchmarking.report import (
     BASELINE,
@@ -28,6 +29,7 @@ MIB = 2**20
 DECIMALS: Mapping[float, int] = {100: 0, 10: 1, 1: 2, 0.1: 3}
 COST = {"time": 12, "spread": 8, "cal": 10, "GFLOP": 10}
 COLUMNS = {"rows x steps": 14, "measured": 10, **COST, "util.": 8, "memory": 12, "steps/s": 12}
+LAUNCH_COLUMNS = {"operations": 12, "waits": 8}
 SCALING_COLUMNS = {**COST, "memory": 12, "parameters": 14, "discretisation": 16}
 """Headings and widths."""
 
@@ -161,3 +163,12 @@ def exponent_lines(curve: Curve) -> Iterator[str]:
     for index, name in enumerate(("exponent", "last two")):
         cells = ["-" if pair is None else f"{pair[index]:.2f}" for pair in curve.exponents.values()]
         yield row(name, ["", "", *cells], SCALING_COLUMNS)
+
+
+def launch_lines(counted: Counted) -> Iterator[str]:
+    """Operations and waits, then the source line of each wait."""
+    launches = counted.launches
+    cells = [f"{launches.operations:,.0f}", str(launches.waits.total())]
+    yield row(counted.name, cells, LAUNCH_COLUMNS)
+    for place, count in launches.waits.most_common():
+        yield f"    waits {count} x at {place}" if count > 1 else f"    waits at {place}"

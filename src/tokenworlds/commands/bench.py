@@ -65,13 +65,41 @@ class Bench:
     """Compare with an earlier output of --json."""
     scaling: Switch = False
     """Measure instead how updates scale with batch, length, resolution, vocabulary and horizon."""
+    launches: Switch = False
+    """Count instead the operations and waits that updates and dream steps would ask of a card."""
     chart: Annotated[str, arg(metavar="FILE.png"), default_text("no chart")] = ""
     """Draw the cost of an environment step of each recipe, or with --scaling the curves."""
     json: Json = False
     """Print one JSON document."""
 
     def execute(self) -> int:
+        if self.launches:
+            return self.report_launches()
         return self.report_scaling() if self.scaling else self.report_costs()
+
+    def report_launches(self) -> int:
+        from tokenworlds.benchmarking.launches import count_in, to_document
+        from tokenworlds.benchmarking.tables import LAUNCH_COLUMNS, launch_lines, row
+
+        self.refuse_with_launches()
+        document = []
+        for target in self.targets():
+            self.show(f"\n{target.name} ({target.size})", row("", LAUNCH_COLUMNS, LAUNCH_COLUMNS))
+            for counted in count_in(target.recipe, target.env):
+                self.show(*launch_lines(counted))
+                document.append(to_document(target.name, target.size, counted))
+        if self.json:
+            print(json.dumps({"launches": document}, indent=2))
+        return 0
+
+    def refuse_with_launches(self) -> None:
+        given = {
+            **{"scaling": self.scaling, "compare": self.compare, "profile": self.profile},
+            **{"chart": self.chart, "seconds": self.seconds, "threads": self.threads},
+        }
+        for name, value in given.items():
+            if value:
+                raise UserError(f"--launches counts and measures nothing: it takes no --{name}")
 
     def report_costs(self) -> int:
         from tokenworlds.benchmarking import report, tables
