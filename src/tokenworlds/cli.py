@@ -24,6 +24,7 @@ from tokenworlds.commands.errors import Failure, explaining_disk_errors
 from tokenworlds.commands.evaluate import Evaluate
 from tokenworlds.commands.export import Export
 from tokenworlds.commands.figure import Figure
+from tokenworlds.commands.film import Film
 from tokenworlds.commands.import_weights import Import
 from tokenworlds.commands.literature import Literature
 from tokenworlds.commands.play import Play
@@ -44,6 +45,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "sweep": Sweep,
     "evaluate": Evaluate,
     "dream": Dream,
+    "film": Film,
     "runs": Runs,
     "view": View,
     "play": Play,

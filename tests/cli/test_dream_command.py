@@ -74,8 +74,8 @@ def test_a_file_that_cannot_be_written_is_named(
 ) -> None:
     Path("taken.gif").mkdir()
     for out, expected in (
-        ("dream.mp4", "its name must end in one of .gif, .png, .webp"),
-        ("dream", "its name must end in one of .gif, .png, .webp"),
+        ("dream.avi", "its name must end in one of .gif, .mp4, .png, .webp"),
+        ("dream", "its name must end in one of .gif, .mp4, .png, .webp"),
         ("no/dream.gif", "there is no folder no"),
         ("taken.gif", "it is a folder"),
     ):

@@ -9,6 +9,7 @@ from typing import cast, get_args
 
 import torch
 
+from tokenworlds.agent import OpenedAgent, open_agent
 from tokenworlds.commands.options import RunOptions
 from tokenworlds.commands.train import Train
 from tokenworlds.core.errors import UserError, unknown
@@ -209,3 +210,12 @@ def open_run(options: RunOptions, with_env: bool = True) -> tuple[RunFolder, Run
     choose_device(spec.device)
     insist_on_precision(spec.precision, spec.device)
     return folder, spec
+
+
+def open_agent_of(options: RunOptions, checkpoint: str) -> OpenedAgent:
+    """The agent of a run, or one that `Agent.save` wrote, whose environment may be imported."""
+    trust = Trust(load_files(options.recipe), options.env and canonical(options.env), options.trust)
+    opened = open_agent(options.run, trust, checkpoint=checkpoint)
+    if opened.env is not None:
+        trust.check_env(Path(options.run), opened.env.name)
+    return opened

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tokenworlds.runs.folder import RunFolder
     from tokenworlds.runs.spec import RunSpec
 
-FORMATS = (".gif", ".png", ".webp")
+FORMATS = (".gif", ".mp4", ".png", ".webp")
 QUIET = 5.0
 
 
@@ -39,7 +39,7 @@ class Dream(RunOptions):
     """Draw recorded frames beside their reconstruction, tokens and the world model's dream."""
 
     out: Annotated[str, arg(metavar="FILE"), default_text("dream.webp in the run's folder")] = ""
-    """File to write: .webp and .gif are animations, .png is one picture."""
+    """File to write: .webp, .gif and .mp4 (extra video) are animations, .png is one picture."""
     seed: Annotated[OptionalSeed, default_text("the run's")] = None
     """Seed of the recorded steps to show and of the dream."""
     horizon: Annotated[Count, default_text("12, or fewer if replay is short")] = None
@@ -51,10 +51,12 @@ class Dream(RunOptions):
 
     def execute(self) -> int:
         from tokenworlds.commands import choices
+        from tokenworlds.evaluation.animation import check_encoder
         from tokenworlds.evaluation.dream_picture import write_dream
 
         folder, spec = choices.open_run(self, with_env=False)
         out = check_output(Path(self.out) if self.out else folder.path / "dream.webp", FORMATS)
+        check_encoder(out)
         rows = self.dream(folder, spec)
         write_dream(out, rows)
         if self.json:

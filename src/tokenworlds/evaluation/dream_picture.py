@@ -1,14 +1,13 @@
 """Render dreams: a sheet with time from left to right, or an animation with a step per image."""
 
-import io
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Int, UInt8
 from PIL import Image, ImageDraw
 
 from tokenworlds.core.files import replace_file
+from tokenworlds.evaluation.animation import write_animation
 from tokenworlds.evaluation.dreams import DreamRows, EpisodeSpan
 from tokenworlds.evaluation.pictures import (
     LIGHT,
@@ -200,15 +199,11 @@ def fade(cell: Pixels, theme: Theme) -> Pixels:
 
 
 def write_dream(path: Path, rows: DreamRows, *, seconds: float = 0.4) -> Path:
-    """Write a sheet (.png), or an animation (.webp, .gif) with so many seconds per step."""
-    suffix = path.suffix.lower()
-    if suffix == ".png":
+    """Write a sheet (.png), or an animation (.webp, .gif, .mp4) with so many seconds per step."""
+    if path.suffix.lower() == ".png":
         return replace_file(path, dream_png(rows))
-    buffer = io.BytesIO()
-    images = [render_step(rows, time) for time in range(rows.real.shape[1])]
-    options: dict[str, Any] = {"duration": round(1000 * seconds), "loop": 0, "lossless": True}
-    images[0].save(buffer, suffix[1:], save_all=True, append_images=images[1:], **options)
-    return replace_file(path, buffer.getvalue())
+    images = (render_step(rows, time) for time in range(rows.real.shape[1]))
+    return write_animation(path, images, seconds)
 
 
 def render_step(rows: DreamRows, time: int, theme: Theme = LIGHT) -> Image.Image:
