@@ -11,6 +11,7 @@ from tokenworlds.agent import open_agent
 from tokenworlds.api.agent import Agent
 from tokenworlds.api.own_env import trusting
 from tokenworlds.api.sessions import Callbacks, listed, run_session
+from tokenworlds.core.group import current_group, joined
 from tokenworlds.core.protocols import Screen
 from tokenworlds.evaluation.results import FILE, Result, Score, read_result
 from tokenworlds.runs.events import read_metrics
@@ -111,12 +112,17 @@ class Run:
 
         An extended run equals one that was made at once. See `train` for the other arguments.
         """
-        folder, spec = self._folder, self.spec
-        self._trust.check_env(folder.path, spec.env.name)
-        if steps is not None:
-            spec = extend_run(folder, spec, steps, f"tokenworlds resume --steps {steps}")
-        run_session(partial(finish_or_resume, listed(on_event)), spec, folder, progress)
+        self._trust.check_env(self._folder.path, self.spec.env.name)
+        with joined() as group:
+            group.lead(lambda: self._extend(steps))
+            told = listed(on_event) if group.leads else ()
+            run_session(partial(finish_or_resume, told), self.spec, self._folder, progress)
         return self
+
+    def _extend(self, steps: int | None) -> None:
+        if steps is not None:
+            session.check_ranks(self.spec, self._folder, current_group())
+            extend_run(self._folder, self.spec, steps, f"tokenworlds resume --steps {steps}")
 
     def __repr__(self) -> str:
         spec = self.spec
@@ -132,5 +138,5 @@ def finish_or_resume(
     should_stop: Callable[[], bool],
 ) -> SessionEnd:
     """Train the remaining steps. If none remain, make the final evaluation if it is missing."""
-    done = session.finish(spec, folder, should_stop, screen.note)
+    done = current_group().lead(lambda: session.finish(spec, folder, should_stop, screen.note))
     return done or session.resume(spec, folder, screen, should_stop, on_event=on_event)

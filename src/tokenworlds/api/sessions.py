@@ -10,6 +10,7 @@ from tokenworlds.commands.errors import explaining_disk_errors, resume_hint
 from tokenworlds.commands.running import Interruption, Session
 from tokenworlds.commands.screen import open_screen, print_note
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.group import current_group
 from tokenworlds.core.protocols import Screen
 from tokenworlds.envs.vector import EnvironmentFailed
 from tokenworlds.runs.folder import RunFolder
@@ -54,7 +55,7 @@ def showing(
     spec: RunSpec, folder: Path, progress: bool, interruption: Interruption
 ) -> Iterator[Screen]:
     """The live display in a terminal, lines in a notebook or file; signals are handled."""
-    if not progress:
+    if not progress and current_group().leads:
         with interruption.listening(lambda: None):
             yield NoScreen()
         return

@@ -14,6 +14,7 @@ from tokenworlds.api.sessions import Callbacks, listed, run_session
 from tokenworlds.commands import choices
 from tokenworlds.commands.train import Train
 from tokenworlds.core.errors import unknown
+from tokenworlds.core.group import joined
 from tokenworlds.envs.own import named_env
 from tokenworlds.runs.folder import RunFolder, free_folder
 from tokenworlds.runs.own_code import Trust
@@ -68,13 +69,14 @@ def start(
     options: Train, run: str | Path | None, on_event: Sequence[Callback], progress: bool
 ) -> Run:
     """Do what `Train.execute` does, and return the run."""
-    origin, spec = choices.choose_origin(options)
-    path = Path(run) if run is not None else free_folder(choices.default_folder(spec))
-    told = (*on_event, *open_trackers(options.trackers))
-    work = partial(session.start, command=options.command(), on_event=told, origin=origin)
-    folder = RunFolder(path)
-    run_session(work, spec, folder, progress)
-    return Run(folder, trust_of(spec))
+    with joined() as group:
+        origin, spec = choices.choose_origin(options)
+        found = group.lead(lambda: free_folder(choices.default_folder(spec)))
+        told = (*on_event, *open_trackers(options.trackers)) if group.leads else ()
+        work = partial(session.start, command=options.command(), on_event=told, origin=origin)
+        folder = RunFolder(Path(run) if run is not None else found)
+        run_session(work, spec, folder, progress)
+        return Run(folder, trust_of(spec))
 
 
 def check_options(options: Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ from tokenworlds.behaviours.imagination import Trajectory, imagine, rollout
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.inspection import Assessment
 from tokenworlds.core.protocols import PredictsOutcome, World
+from tokenworlds.core.sharing import mean
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import ActionSpace, Carry, FrameShape, Losses, Segment, View
 from tokenworlds.nets.distributions import TwoHot
@@ -156,12 +157,12 @@ class DreamerActorCritic(nn.Module, Component):
             "critic": self._critic_loss(critic, feature, returns) * weight,
         }
         metrics = {
-            "imagined_reward": dream.reward.mean(),
-            "imagined_termination": dream.terminated.mean(),
-            "return": returns.mean(),
+            "imagined_reward": mean(dream.reward),
+            "imagined_termination": mean(dream.terminated),
+            "return": mean(returns),
             "return_spread": spread,
-            "value_error": (returns - critic.mean).detach().abs().mean(),
-            "policy_entropy": policy.entropy().detach().mean(),
+            "value_error": mean((returns - critic.mean).detach().abs()),
+            "policy_entropy": mean(policy.entropy().detach()),
         }
         masks = dict.fromkeys(terms, torch.ones_like(weight))
         after = (partial(self._after, spread),)

@@ -14,6 +14,7 @@ from tokenworlds.behaviours.imagination import Trajectory, imagine, rollout
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.inspection import Assessment
 from tokenworlds.core.protocols import World
+from tokenworlds.core.sharing import mean
 from tokenworlds.core.types import (
     ActionSpace,
     Carry,
@@ -138,11 +139,11 @@ class LatentActorCritic(nn.Module, Component):
         }
         weight = survival(dream.terminated)
         metrics = {
-            "imagined_reward": dream.reward.mean(),
-            "imagined_termination": dream.terminated.mean(),
-            "return": target.mean(),
+            "imagined_reward": mean(dream.reward),
+            "imagined_termination": mean(dream.terminated),
+            "return": mean(target),
             "return_spread": self.return_range.spread.clone(),
-            "value_error": (target - value[:-1]).abs().mean(),
+            "value_error": mean((target - value[:-1]).abs()),
         }
         after = (partial(self._after, target),)
         return Losses(terms, dict.fromkeys(terms, weight), metrics, after, {"entropy": 3e-4})

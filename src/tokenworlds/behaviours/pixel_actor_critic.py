@@ -14,6 +14,7 @@ from tokenworlds.behaviours.imagination import Trajectory, imagine, rollout
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.inspection import Assessment
 from tokenworlds.core.protocols import VectorEncoder, World
+from tokenworlds.core.sharing import mean
 from tokenworlds.core.types import ActionSpace, FrameShape, Losses, Segment, View, to_frames
 from tokenworlds.nets.distributions import Bins, Value, ValueKind, value_of, value_width
 from tokenworlds.nets.pixel_encoders import (
@@ -181,10 +182,10 @@ class PixelActorCritic(nn.Module, Component):
             "critic": value.loss(returns),
         }
         metrics = {
-            "imagined_reward": reward.mean(),
-            "imagined_termination": terminated.mean(),
-            "return": returns.mean(),
-            "value_error": (returns - value.mean).detach().abs().mean(),
+            "imagined_reward": mean(reward),
+            "imagined_termination": mean(terminated),
+            "return": mean(returns),
+            "value_error": mean((returns - value.mean).detach().abs()),
         }
         if self.return_range is not None:
             metrics["return_spread"] = self.return_range.spread.clone()

@@ -15,6 +15,7 @@ from tokenworlds.core.errors import UserError
 from tokenworlds.core.inspection import Assessment
 from tokenworlds.core.precision import widen
 from tokenworlds.core.protocols import DescribesSteps, VectorEncoder, World
+from tokenworlds.core.sharing import gathered, mean, own_part
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import (
     ActionSpace,
@@ -155,7 +156,7 @@ class PPO(nn.Module, Component):
         for _ in range(self.config.epochs):
             order = torch.randperm(count, generator=generator, device=device)
             for index in order.split(self.config.minibatch):
-                yield self.losses_of(steps.take(index)) | metrics
+                yield self.losses_of(steps.take(own_part(index))) | metrics
 
     def gather(self, world: World, segment: Segment, generator: Generator | None) -> Experience:
         """Imagined steps, or the real steps of the segment."""
@@ -184,6 +185,8 @@ class PPO(nn.Module, Component):
     def prepare(self, experience: Experience) -> Batch:
         """Advantages, and the policy's log-probabilities and values before it learns.
 
+        Minibatches are drawn from the steps of all ranks.
+
         For real steps these are the probabilities at which the actions were sampled, because
         nothing was learned in between.
         """
@@ -191,14 +194,16 @@ class PPO(nn.Module, Component):
         pieces = [self.encode(piece) for piece in observed.split(self.config.minibatch)]
         hidden = rearrange(torch.cat(pieces), "(t b) d -> t b d", b=rows)
         value = self.value(hidden)
+        shown = rearrange(observed[:-rows], "(t b) ... -> t b ...", b=rows)
         steps = (
+            shown,
             experience.action,
             self.policy(hidden[:-1]).log_prob(experience.action),
             value[:-1],
             self.advantage(experience, value),
             experience.weight,
         )
-        return Batch(observed[:-rows], *map(flat, steps))
+        return Batch(*(flat(gathered(each, axis=1)) for each in steps))
 
     def advantage(
         self, experience: Experience, value: Float[Tensor, "T1 B"]
@@ -240,7 +245,7 @@ class PPO(nn.Module, Component):
     def _experience_metrics(self, experience: Experience) -> Losses:
         kind = "real" if self.config.on_policy else "imagined"
         outcome = {"reward": experience.reward, "termination": experience.terminated}
-        return Losses({}, {}, {f"{kind}_{name}": each.mean() for name, each in outcome.items()})
+        return Losses({}, {}, {f"{kind}_{name}": mean(each) for name, each in outcome.items()})
 
 
 @torch.no_grad()

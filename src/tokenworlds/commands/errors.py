@@ -41,10 +41,11 @@ def explaining_disk_errors(folder: Path | None = None) -> Iterator[None]:
         raise UserError(f"{what}: {reason}{resume_hint(folder)}") from error
 
 
-def resume_hint(folder: Path | None) -> str:
+def resume_hint(folder: Path | None, ranks: int = 1) -> str:
     if folder is None or not any((folder / "checkpoints").glob("step-*")):
         return ""
-    return f"; nothing is lost: fix this, then run 'tokenworlds resume {folder}'"
+    launch = f"torchrun --nproc-per-node {ranks} -m tokenworlds" if ranks > 1 else "tokenworlds"
+    return f"; nothing is lost: fix this, then run '{launch} resume {folder}'"
 
 
 def check_output(path: Path, formats: Sequence[str]) -> Path:

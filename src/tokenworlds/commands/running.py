@@ -12,6 +12,7 @@ from typing import Any
 from tokenworlds.commands.errors import Failure, explaining_disk_errors, resume_hint
 from tokenworlds.commands.screen import open_screen, print_note
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.group import RankLost, current_group
 from tokenworlds.core.protocols import Screen
 from tokenworlds.envs.catalogue import best_return
 from tokenworlds.envs.vector import EnvironmentFailed
@@ -81,6 +82,10 @@ def run_session(work: Session, spec: RunSpec, folder: RunFolder, as_json: bool =
         raise UserError(f"{error}{resume_hint(folder.path)}") from error
     except NonFiniteLoss as error:
         raise Failure(f"{error}; the last checkpoint is in {folder.path}") from error
+    except RankLost as error:
+        raise Failure(f"{error}{resume_hint(folder.path, current_group().size)}") from error
+    if not current_group().leads:
+        return interruption.exit_code
     if as_json:
         print(json.dumps(end_document(end, folder), indent=2))
         return 0 if end.result is not None else interruption.exit_code

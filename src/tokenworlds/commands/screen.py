@@ -18,6 +18,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from tokenworlds.core.group import current_group
 from tokenworlds.envs.catalogue import best_return
 from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training.throughput import EPISODES
@@ -41,8 +42,11 @@ SPEEDS = {
 
 
 @contextlib.contextmanager
-def open_screen(spec: RunSpec, folder: Path) -> Iterator["PlainScreen | LiveScreen"]:
-    """The screen that suits standard output."""
+def open_screen(spec: RunSpec, folder: Path) -> Iterator["PlainScreen | LiveScreen | NoScreen"]:
+    """The screen that suits standard output; ranks other than 0 show nothing."""
+    if not current_group().leads:
+        yield NoScreen()
+        return
     console = Console()
     # Not console.is_terminal, which FORCE_COLOR makes true for files too.
     terminal = sys.stdout.isatty() and not console.is_dumb_terminal
@@ -59,6 +63,20 @@ def encodes_bars(encoding: str) -> bool:
     except (UnicodeEncodeError, LookupError):
         return False
     return True
+
+
+class NoScreen:
+    """Shows nothing."""
+
+    def event(self, event: Mapping[str, Any]) -> None: ...
+
+    def progress(
+        self, steps: int, rates: Mapping[str, float], seconds_left: float | None, share: float
+    ) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+    def stopping(self) -> None: ...
 
 
 @dataclass(slots=True)

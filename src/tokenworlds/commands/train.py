@@ -77,15 +77,18 @@ class Train(TrackerOptions):
 
     def execute(self) -> int:
         from tokenworlds.commands import choices, running
+        from tokenworlds.commands.ranks import joining
         from tokenworlds.runs.folder import RunFolder, free_folder
         from tokenworlds.training import session
         from tokenworlds.training.trackers.choice import open_trackers
 
-        origin, spec = choices.choose_origin(self)
-        told = open_trackers(self.trackers)
-        start = partial(session.start, command=self.command(), on_event=told, origin=origin)
-        path = Path(self.run) if self.run else free_folder(choices.default_folder(spec))
-        return running.run_session(start, spec, RunFolder(path), self.json)
+        with joining() as group:
+            origin, spec = choices.choose_origin(self)
+            told = open_trackers(self.trackers) if group.leads else ()
+            start = partial(session.start, command=self.command(), on_event=told, origin=origin)
+            found = group.lead(lambda: free_folder(choices.default_folder(spec)))
+            folder = RunFolder(Path(self.run) if self.run else found)
+            return running.run_session(start, spec, folder, self.json)
 
     def command(self) -> str:
         """The command that makes the same run, without its folder."""

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tokenworlds.core.errors import unknown
+from tokenworlds.core.sharing import is_shared, total
 from tokenworlds.core.trees import map_tensors
 
 Carry = Any
@@ -272,9 +273,12 @@ def weighted_sum(means: Mapping[str, Tensor], weights: Mapping[str, float]) -> T
 
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
-    """Mean over the entries where the mask is set (or weighted by it)."""
+    """Mean over the entries where the mask is set (or weighted by it), of the whole batch."""
     weight = mask.to(values.dtype)
-    return (values * weight).sum() / weight.sum().clamp_min(1.0)
+    summed, weights = (values * weight).sum(), weight.sum()
+    if is_shared():  # One exchange for both.
+        summed, weights = total(torch.stack([summed, weights])).unbind()
+    return summed / weights.clamp_min(1.0)
 
 
 def to_frames(frame: UInt8[Tensor, "*rest H W C"]) -> Float[Tensor, "*rest C H W"]:

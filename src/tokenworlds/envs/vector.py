@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float, UInt8
 from numpy.typing import NDArray
 
+from tokenworlds.core.group import ALONE, Group
 from tokenworlds.core.protocols import Env
 from tokenworlds.core.seeding import derive
 from tokenworlds.core.types import ActionSpace, EnvStep, FrameShape
@@ -86,27 +87,34 @@ class VectorEnv:
         evaluation: bool = False,
         workers: int = 0,
         timeout: float = ANSWER_SECONDS,
+        group: Group = ALONE,
     ) -> None:
-        """With 0 workers the environments run in this process, one after the other.
+        """With 0 workers the environments run in this process, one after the other. They are spread
+        over the ranks of a group, which steps in lockstep: each rank knows what all of them show.
 
         A worker that does not answer within `timeout` seconds is killed. An environment in this
         process cannot be timed out: if it hangs, the process hangs.
         """
-        self._parts = np.array_split(np.arange(num_envs), max(1, min(workers, num_envs)))
+        split = spread(num_envs, group.size, workers)
+        self._group, self._parts = group, [*itertools.chain.from_iterable(split)]
+        self._before = sum(map(len, split[: group.rank]))
+        """How many parts belong to lower ranks."""
+        self._open = True
         self._workers: list[SerialEnvs | Worker] = []
         self._finished: list[Finished] = []
         self._restarted = np.zeros(num_envs, bool)
         self._running = [Running() for _ in range(num_envs)]
-        for part in self._parts:
+
+        def make(part: NDArray[Any]) -> SerialEnvs | Worker:
             given = (spec, part.tolist(), seed, evaluation)
+            if not workers:
+                return SerialEnvs(*given)
             copies = f"copies {part[0]} to {part[-1]}" if len(part) > 1 else f"copy {part[0]}"
             name = f"environment {spec.name}: the worker of {copies}"
-            with self._closing_on_failure():
-                self._workers.append(
-                    Worker(name, SerialEnvs, *given, timeout=timeout)
-                    if workers
-                    else SerialEnvs(*given)
-                )
+            return Worker(name, SerialEnvs, *given, timeout=timeout)
+
+        with self._closing_on_failure():
+            group.all_do(lambda: self._workers.extend(map(make, split[group.rank])))
         self.frame_shape, self.action_space = self._call(SerialEnvs.spaces)[0]
         self._now = _join_observations(self._call(SerialEnvs.observe))
 
@@ -200,7 +208,7 @@ class VectorEnv:
     def close(self) -> None:
         for worker in self._workers:
             worker.close()
-        self._workers = []
+        self._workers, self._open = [], False
 
     def __enter__(self) -> "VectorEnv":
         return self
@@ -212,12 +220,16 @@ class VectorEnv:
         self, method: Callable[..., Any], *arguments: Sequence[Any], patience: float = 1.0
     ) -> list[Any]:
         """The results of all workers, which run at the same time; one argument for each."""
-        if not self._workers:
+        if not self._open:
             raise RuntimeError("these environments are closed")
-        with self._closing_on_failure():
-            for index, worker in enumerate(self._workers):
+
+        def call_own() -> list[Any]:
+            for index, worker in enumerate(self._workers, start=self._before):
                 worker.call(method, *(given[index] for given in arguments))
             return [worker.result(patience) for worker in self._workers]
+
+        with self._closing_on_failure():
+            return [*itertools.chain.from_iterable(self._group.all_do(call_own))]
 
     @contextlib.contextmanager
     def _closing_on_failure(self) -> Iterator[None]:
@@ -228,6 +240,14 @@ class VectorEnv:
             # not read would be taken for those of the next call.
             self.close()
             raise
+
+
+def spread(num_envs: int, ranks: int, workers: int) -> list[list[NDArray[np.int64]]]:
+    """The environments of each worker of each rank; the first ranks may have one more."""
+    return [
+        np.array_split(share, max(1, min(workers, len(share)))) if len(share) else []
+        for share in np.array_split(np.arange(num_envs), ranks)
+    ]
 
 
 def _join_observations(parts: Iterable[Observations]) -> Observations:

@@ -14,8 +14,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from tokenworlds.core.sharing import is_shared
 from tokenworlds.nets.fast import eager_on_cpu, eager_without_autocast
-from tokenworlds.nets.fast.attention import attend_with_dropout
+from tokenworlds.nets.fast.attention import attend_with_dropout, plain_dropout
 
 Cached = Float[Tensor, "B heads slots size"]
 Steps = Float[Tensor, "B T heads size"]
@@ -240,6 +241,8 @@ class Attention(nn.Module):
         return torch.cat([rotation(turned), value], 2)
 
     def _attend(self, query: Steps, cache: KVCache, mask: Tensor | None) -> Steps:
+        if self.training and self.dropout > 0.0 and is_shared():
+            return self._attend_shared(query, cache, mask)
         attended = functional.scaled_dot_product_attention(
             by_head(query),
             cache.keys,
@@ -248,6 +251,12 @@ class Attention(nn.Module):
             dropout_p=self.dropout if self.training else 0.0,
         )
         return rearrange(attended, "b h t p -> b t h p")
+
+    def _attend_shared(self, query: Steps, cache: KVCache, bias: Tensor | None) -> Steps:
+        """The same, with weights dropped as one process would drop those of the whole batch."""
+        score = by_head(query) @ cache.keys.mT / query.shape[-1] ** 0.5
+        weight = (score if bias is None else score + bias).softmax(-1)
+        return rearrange(plain_dropout(weight, self.dropout) @ cache.values, "b h t p -> b t h p")
 
     def _finish(self, attended: Steps) -> Float[Tensor, "B T D"]:
         return cast(Tensor, self.output(rearrange(attended, "b t h p -> b t (h p)")))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.precision import widen
 from tokenworlds.core.types import Feature, FrameShape
-from tokenworlds.nets.fast.convolution import BatchNormed, ConvolutionStack, NormedSiLU
+from tokenworlds.nets.fast.convolution import BatchNorm, BatchNormed, ConvolutionStack, NormedSiLU
 from tokenworlds.nets.fast.tokens import map_feature
 
 Style = Literal["silu", "relu"]
@@ -29,7 +29,7 @@ def finish_map(channels: int, groups: int, style: Style = "silu") -> nn.Module:
     """Norm and activation after a convolution: a batch norm if `groups` is 0, and at most one group
     per channel."""
     if has_batch_norm(groups, style):
-        return nn.Sequential(nn.BatchNorm2d(channels), activation(style))
+        return nn.Sequential(BatchNorm(channels), activation(style))
     return NormedSiLU(min(groups, channels), channels)
 
 

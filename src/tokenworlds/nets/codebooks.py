@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.precision import full_precision, widen
+from tokenworlds.core.sharing import gathered, is_shared, mean, total
 from tokenworlds.core.types import Codes, one_hots
 
 
@@ -74,18 +75,18 @@ class Codebook(CodeVectors, Component):
     def update(self, encoded: Float[Tensor, "N K D"], index: Int[Tensor, "N K"]) -> None:
         """Move the codes towards their assigned vectors; the first call places them on data."""
         flat = rearrange(encoded, "n k d -> (n k) d")
-        if len(flat) == 0:
+        if not count_all(flat):
             return
         if not self.seeded:
-            self._place(torch.ones_like(self.counts, dtype=torch.bool), flat)
-            self.error.copy_(self.distance(flat).amin(dim=-1).mean())
+            self._place(torch.ones_like(self.counts, dtype=torch.bool), gathered(flat))
+            self.error.copy_(mean(self.distance(flat).amin(dim=-1)))
             self.seeded.fill_(True)
             return
-        error = (flat - self.look_up(index.flatten())).square().sum(dim=-1).mean()
+        error = mean((flat - self.look_up(index.flatten())).square().sum(dim=-1))
         self.error.lerp_(error, 1 - self.config.decay)
         hard = functional.one_hot(index.flatten(), self.config.codes).to(flat.dtype)
-        self.counts.lerp_(hard.sum(dim=0), 1 - self.config.decay)
-        self.sums.lerp_(hard.t() @ flat, 1 - self.config.decay)
+        self.counts.lerp_(total(hard.sum(dim=0)), 1 - self.config.decay)
+        self.sums.lerp_(total(hard.t() @ flat), 1 - self.config.decay)
         self._revive(flat)
         means = self.sums / smooth(self.counts, self.config.smoothing).unsqueeze(-1)
         # Smoothing would draw a code without vectors to the origin, past the vectors of others.
@@ -95,7 +96,8 @@ class Codebook(CodeVectors, Component):
     def _revive(self, flat: Float[Tensor, "N D"]) -> None:
         dead = self.counts < self.config.revive_below
         if self.config.revive_below > 0 and dead.any():
-            self._place(dead, flat[lacks_code(flat, self.vectors, ~dead)])
+            rows = gathered(flat)
+            self._place(dead, rows[lacks_code(rows, self.vectors, ~dead)])
 
     def _place(self, which: Tensor, flat: Float[Tensor, "N D"]) -> None:
         which = place_apart(self.vectors, which, flat)
@@ -139,12 +141,12 @@ class AveragedCodebook(CodeVectors, Component):
     @torch.no_grad()
     def update(self, encoded: Float[Tensor, "N K D"], index: Int[Tensor, "N K"]) -> None:
         """Move each code to the average of its assigned vectors."""
-        if len(encoded) == 0:
+        if not count_all(encoded):
             return
         flat = rearrange(encoded, "n k d -> (n k) d").float()
         hard = functional.one_hot(index.flatten(), self.config.codes).to(flat.dtype)
-        self.counts.lerp_(hard.sum(dim=0), 1 - self.config.decay)
-        self.sums.lerp_(hard.t() @ flat, 1 - self.config.decay)
+        self.counts.lerp_(total(hard.sum(dim=0)), 1 - self.config.decay)
+        self.sums.lerp_(total(hard.t() @ flat), 1 - self.config.decay)
         self.updates += 1
         begun = 1 - self.config.decay ** int(self.updates)
         counts = self.counts / begun if self.config.corrected == "both" else self.counts
@@ -192,17 +194,17 @@ class UnitCodebook(CodeVectors, Component):
 
         A code without any keeps its direction: only its length shrinks, and is restored.
         """
-        if len(encoded) == 0:
+        if not count_all(encoded):
             return
         flat = rearrange(encoded, "n k d -> (n k) d")
         hard = functional.one_hot(index.flatten(), self.config.codes).to(flat.dtype)
-        counts = hard.sum(dim=0)
-        means = (hard.t() @ flat) / counts.clamp_min(1.0).unsqueeze(-1)
+        counts = total(hard.sum(dim=0))
+        means = total(hard.t() @ flat) / counts.clamp_min(1.0).unsqueeze(-1)
         moved = self.vectors.lerp(functional.normalize(means, dim=-1), 1 - self.config.decay)
         self.vectors.copy_(functional.normalize(moved, dim=-1))
-        self.usage.lerp_(counts / len(flat), 1 - self.config.usage_decay)
+        self.usage.lerp_(counts / count_all(flat), 1 - self.config.usage_decay)
         if self._should_revive():
-            self._revive(flat)
+            self._revive(gathered(flat))
         self.updates += 1
 
     def entropy(self) -> Tensor:
@@ -227,10 +229,15 @@ class UnitCodebook(CodeVectors, Component):
         self.usage[chosen] = 1 / self.config.codes
 
 
+def count_all(rows: Float[Tensor, "N *rest"]) -> int:
+    """The rows of all ranks."""
+    return int(total(torch.tensor(len(rows), device=rows.device))) if is_shared() else len(rows)
+
+
 def smooth(counts: Float[Tensor, " V"], smoothing: float) -> Float[Tensor, " V"]:
     """Laplace smoothing that keeps the total: no count is zero."""
-    total = counts.sum()
-    return (counts + smoothing) / (total + len(counts) * smoothing) * total
+    whole = counts.sum()
+    return (counts + smoothing) / (whole + len(counts) * smoothing) * whole
 
 
 def squared_distance(
@@ -311,7 +318,7 @@ def code_histogram(
     """How often each code occurs where the mask is set, computed without device synchronisation."""
     counted = repeat(mask.float(), "b t -> (b t k)", k=index.shape[-1])
     blank = torch.zeros(vocabulary, device=index.device)
-    return blank.scatter_add(0, rearrange(index, "b t k -> (b t k)"), counted)
+    return total(blank.scatter_add(0, rearrange(index, "b t k -> (b t k)"), counted))
 
 
 def usage_metrics(histogram: Float[Tensor, " V"]) -> dict[str, Tensor]:

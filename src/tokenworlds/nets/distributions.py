@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -10,6 +11,7 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from tokenworlds.core.precision import widen
+from tokenworlds.core.sharing import draw, rand
 
 Bins = Literal["symlog", "symexp"]
 """How two-hot bins are placed. `symlog`: evenly in symlog space, where targets are split and the
@@ -63,7 +65,7 @@ def sample_from_probs(
     """Sample by inverting the distribution function, which takes one random number per row."""
     reached = probs.cumsum(dim=-1)
     total = reached[..., -1:]
-    chance = torch.rand(total.shape, generator=generator, dtype=probs.dtype, device=probs.device)
+    chance = rand(total.shape, generator=generator, dtype=probs.dtype, device=probs.device)
     index = torch.searchsorted(reached, chance * total, right=True)
     # Rounding may make the product equal the total, and NaN probabilities (which the losses report)
     # find no index: both give the last one.
@@ -137,7 +139,7 @@ class Bernoulli:
         return self.logit > 0
 
     def sample(self, generator: Generator | None) -> Bool[Tensor, "*rest"]:
-        return torch.bernoulli(self.mean, generator=generator).bool()
+        return draw(partial(torch.bernoulli, generator=generator), self.mean).bool()
 
     def entropy(self) -> Float[Tensor, "*rest"]:
         return self.mean * functional.softplus(-self.logit) + (1 - self.mean) * (

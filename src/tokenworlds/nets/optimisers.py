@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError, unknown
+from tokenworlds.core.sharing import sum_gradients
 
 FUSED = ("cpu", "cuda")
 """Device types with a fused Adam, which is four times as fast."""
@@ -172,6 +173,7 @@ class Optimiser(Component):
         """
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
+        sum_gradients(self.named.values())
         norm = self._clip(loss.detach())
         if self.config.agc is not None:
             clip_adaptively(self._moving(), self.config.agc)

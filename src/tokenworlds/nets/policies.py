@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 from tokenworlds.core.precision import widen
+from tokenworlds.core.sharing import rand
 from tokenworlds.core.types import ActionSpace
 from tokenworlds.nets.distributions import CategoricalDistribution
 
@@ -53,9 +54,9 @@ class TruncatedNormal:
     def sample(self, generator: Generator | None) -> Float[Tensor, "*rest A"]:
         """Sample by inverting the distribution function."""
         lower, _ = self._bounds()
-        share = torch.rand(
-            self.location.shape, generator=generator, device=self.location.device
-        ).to(self.location.dtype)
+        share = rand(self.location.shape, generator=generator, device=self.location.device).to(
+            self.location.dtype
+        )
         place = _cumulative(lower) + share * self._mass()
         standard = ROOT_TWO * torch.erfinv((2 * place - 1).clamp(-1 + 1e-7, 1 - 1e-7))
         return (self.location + self.scale * standard).clamp(-1, 1)

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from tokenworlds.core.sharing import gathered, total
 from tokenworlds.core.types import masked_mean
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
@@ -66,8 +67,8 @@ def normalised(advantage: Float[Tensor, " B"], weight: Float[Tensor, " B"]) -> F
     """Weighted mean 0 and standard deviation 1; 0 for a single step."""
     centred = advantage - masked_mean(advantage, weight)
     # The unbiased estimate, whose denominator is 0 for a single step.
-    freedom = (weight.sum() - 1).clamp_min(1.0)
-    spread = ((weight * centred.square()).sum() / freedom).sqrt()
+    freedom = (total(weight.sum()) - 1).clamp_min(1.0)
+    spread = (total((weight * centred.square()).sum()) / freedom).sqrt()
     return centred / (spread + 1e-8)
 
 
@@ -117,7 +118,7 @@ class ReturnRange(nn.Module):
     def updated(self, returns: Tensor) -> Tensor:
         """The average with these returns; the module does not change."""
         levels = torch.tensor([0.05, 0.95], device=returns.device)
-        low, high = torch.quantile(returns.flatten().float(), levels)
+        low, high = torch.quantile(gathered(returns.flatten().float()), levels)
         return torch.lerp(self.spread, high - low, 1 - self.decay)
 
     def update(self, returns: Tensor) -> None:

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
-from tokenworlds.nets.fast.convolution import BatchNormed
+from tokenworlds.nets.fast.convolution import BatchNorm, BatchNormed
 from tokenworlds.nets.fast.map_convolution import MapConvolution
 
 Field = Literal["wide", "patch"]
@@ -53,7 +53,7 @@ class StridedEncoder(nn.Module, Component):
         self.layers.extend(residual_blocks(config, normed=True))
         self.layers.append(nn.Conv2d(config.filters[-1], latent, 1, bias=not normed))
         if normed:
-            self.layers.append(nn.BatchNorm2d(latent))
+            self.layers.append(BatchNorm(latent))
 
     def forward(self, frames: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
         return cast(Tensor, self.layers(frames))
@@ -94,7 +94,7 @@ class ResidualBlock(nn.Module):
         super().__init__()
         near = MapConvolution(channels, channels, reach, bias=not normed)
         single = nn.Conv2d(channels, channels, 1, bias=not normed)
-        norms = [nn.BatchNorm2d(channels) if normed else nn.Identity() for _ in range(2)]
+        norms = [BatchNorm(channels) if normed else nn.Identity() for _ in range(2)]
         self.layers = nn.Sequential(near, norms[0], nn.ReLU(inplace=True), single, norms[1])
 
     def forward(self, maps: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:

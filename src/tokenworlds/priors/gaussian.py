@@ -3,6 +3,7 @@ continuous ablations)."""
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from einops import rearrange
@@ -12,6 +13,7 @@ from torch import Generator, Tensor, nn
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.precision import widen
+from tokenworlds.core.sharing import draw
 from tokenworlds.core.types import GaussianLatent, Losses, masked_mean
 
 
@@ -67,5 +69,5 @@ class GaussianPrior(nn.Module, Component):
         self, feature: Float[Tensor, "*rest D"], generator: Generator | None
     ) -> Float[Tensor, "*rest K E"]:
         mean, log_variance = self.predict(feature)
-        noise = torch.empty_like(mean).normal_(generator=generator)
+        noise = draw(partial(Tensor.normal_, generator=generator), torch.empty_like(mean))
         return mean + noise * (0.5 * log_variance).exp()

@@ -16,6 +16,7 @@ from torch.nn import functional
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.precision import widen
+from tokenworlds.core.sharing import rand
 from tokenworlds.core.types import Codes, Losses, masked_mean
 from tokenworlds.nets.distributions import mix_uniform, mixed_probs, sample_from_probs
 from tokenworlds.priors.factorised import BalanceConfig, Span, balance_losses, hits
@@ -197,8 +198,8 @@ def mask_tokens(
 
     Like dropout, this uses torch's global generator, which a run seeds and saves.
     """
-    count = masked_count(torch.rand(rows, device=device), tokens)
-    rank = torch.rand(*rows, tokens, device=device).argsort(dim=-1)
+    count = masked_count(rand(rows, device=device), tokens)
+    rank = rand((*rows, tokens), device=device).argsort(dim=-1)
     return rank < count.unsqueeze(-1)
 
 
@@ -206,7 +207,7 @@ def partition(
     rows: int, tokens: int, parts: int, generator: Generator | None, device: torch.device
 ) -> Iterator[Bool[Tensor, "N K"]]:
     """Split the tokens of each row at random into parts whose sizes differ by at most one."""
-    chance = torch.rand(rows, tokens, generator=generator, device=device)
+    chance = rand((rows, tokens), generator=generator, device=device)
     part = chance.argsort(dim=-1) * parts // tokens
     yield from (part == number for number in range(parts))
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from tokenworlds.core import files
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.files import DamagedFile
+from tokenworlds.core.group import ALONE, Group
 from tokenworlds.core.types import ActionSpace, FrameShape
 
 FORMAT = 2
@@ -50,7 +51,10 @@ class ReplayStore:
         action_space: ActionSpace,
         num_envs: int,
         chunk: int = CHUNK,
+        group: Group = ALONE,
     ) -> None:
+        """Of a group, which appends in lockstep, rank 0 writes; the others read its files."""
+        self.group = group
         self.folder = folder
         self.frame_shape = frame_shape
         self.num_envs = num_envs
@@ -106,6 +110,9 @@ class ReplayStore:
 
     def flush(self) -> None:
         """Write new steps to disk and wait until they are there."""
+        self.group.lead(self._flush)
+
+    def _flush(self) -> None:
         chunk = self._last_chunk
         begin = chunk * self.chunk
         for env in range(self.num_envs):
@@ -154,9 +161,12 @@ class ReplayStore:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Verify a state and return to it; later steps are deleted from disk."""
+        self.group.lead(lambda: self._cut_back(state))
+        self._load_all(state["length"])
+
+    def _cut_back(self, state: Mapping[str, Any]) -> None:
         self.verify(state)
         self._truncate(self._extents(state))
-        self._load_all(state["length"])
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Verify a state and load it for reading; later steps stay on disk.
@@ -168,7 +178,7 @@ class ReplayStore:
 
     def clear(self) -> None:
         """Delete all steps, on disk too."""
-        self._truncate({})
+        self.group.lead(lambda: self._truncate({}))
         self.length = 0
 
     @property

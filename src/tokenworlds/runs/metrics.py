@@ -110,6 +110,20 @@ class MetricsFile:
         self._tensorboard.close()
 
 
+class NoMetrics(MetricsFile):
+    """For ranks that write nothing."""
+
+    def write(self, event: Mapping[str, Any]) -> None: ...
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def clear(self) -> None: ...
+
+    def restore(self, state: Mapping[str, Any]) -> list[str]:
+        return []
+
+
 def check_metrics(folder: Path, state: Mapping[str, Any]) -> list[str]:
     """A note if metrics.jsonl does not begin with what it held in a state."""
     if files.sha256(read_content(folder)[: state["size"]]) == state["sha256"]:

@@ -50,7 +50,8 @@ class RunSpec:
     """A recipe at a size, an environment, a seed, and how to compute.
 
     `own_files` are the files of the user's modules that the recipe's classes come from. If the run
-    was `extended`, `recipe.steps` are those of the whole run. `stop` may end it earlier.
+    was `extended`, `recipe.steps` are those of the whole run. `stop` may end it earlier. A batch is
+    spread over `ranks` processes.
     """
 
     recipe_name: str
@@ -65,7 +66,10 @@ class RunSpec:
     own_files: Mapping[str, str] = field(default_factory=dict)
     extended: Extension | None = None
     stop: StopRule | None = None
+    ranks: int = 1
 
     def __post_init__(self) -> None:
         if not 1 <= self.threads <= MOST_THREADS:
             raise ValueError(f"threads={self.threads} is not allowed: it takes 1 to {MOST_THREADS}")
+        if self.ranks < 1:
+            raise ValueError(f"ranks={self.ranks} is not allowed: it takes 1 or more")

@@ -15,6 +15,7 @@ from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.precision import full_precision, widen
 from tokenworlds.nets.blocks import RMSNorm
+from tokenworlds.nets.fast.attention import PlainDropout
 from tokenworlds.nets.fast.state_space import (
     CausalConvolution,
     ResetMasks,
@@ -103,7 +104,7 @@ class Mamba2Block(nn.Module):
         super().__init__()
         self.norm = RMSNorm(config.width, eps=1e-5)
         self.layer = Mamba2Layer(config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = PlainDropout(config.dropout)
 
 
 class Mamba2Layer(nn.Module):

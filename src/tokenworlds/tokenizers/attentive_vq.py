@@ -22,6 +22,7 @@ from torch.nn import functional
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.precision import widen
+from tokenworlds.core.sharing import any_row, gathered
 from tokenworlds.core.types import Codes, Context, FrameShape, Losses
 from tokenworlds.nets.codebooks import (
     certain,
@@ -168,11 +169,11 @@ class AttentiveVQ(nn.Module, Component):
 
         A moved code starts with an even share.
         """
-        if not mask.any():
+        if not any_row(mask):
             return
         self.usage.lerp_(histogram / histogram.mean(), 1 - USAGE_DECAY)
         unused = self.usage < self.config.revive_below
-        flat, codes = rearrange(encoded[mask], "n k d -> (n k) d"), self.codebook.weight
+        flat, codes = gathered(rearrange(encoded[mask], "n k d -> (n k) d")), self.codebook.weight
         moved = place_apart(codes, unused, flat[lacks_code(flat, codes, ~unused)])
         self.usage[moved] = 1.0
 

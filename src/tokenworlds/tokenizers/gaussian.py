@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.sharing import draw
 from tokenworlds.core.types import Context, FrameShape, GaussianLatent, Losses
 from tokenworlds.nets.distributions import FLOAT_STEP, ContinuousBernoulli
 from tokenworlds.nets.residual import halved
@@ -45,7 +46,7 @@ class GaussianTokenizer(nn.Module, Component):
         mean, log_variance = self._moments(frames)
         if not self.config.samples:
             return GaussianLatent(mean, mean, log_variance)
-        noise = torch.randn_like(mean)
+        noise = draw(torch.randn_like, mean)
         return GaussianLatent(mean + (log_variance / 2).exp() * noise, mean, log_variance)
 
     def _moments(

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.sharing import joint_total, total
 from tokenworlds.core.types import Codes, Context, FrameShape, Losses
 from tokenworlds.nets.codebooks import (
     code_histogram,
@@ -89,8 +90,8 @@ def sign_codes(bits: int) -> Float[Tensor, "V D"]:
 def mean_probs(probs: Float[Tensor, "B T K V"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, " V"]:
     """The mean over the cells of all steps where the mask is set."""
     weight = mask.to(probs.dtype)
-    cells = weight.sum().clamp_min(1.0) * probs.shape[-2]
-    return torch.einsum("btkv,bt->v", probs, weight) / cells
+    cells = total(weight.sum()).clamp_min(1.0) * probs.shape[-2]
+    return joint_total(torch.einsum("btkv,bt->v", probs, weight)) / cells
 
 
 def entropy(probs: Float[Tensor, " V"]) -> Float[Tensor, ""]:

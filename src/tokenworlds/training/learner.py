@@ -15,8 +15,10 @@ from typing import Any, cast
 import torch
 from torch import Generator, Tensor, fx, nn
 
+from tokenworlds.core.group import ALONE, Group
 from tokenworlds.core.precision import Precision, computing
 from tokenworlds.core.seeding import global_states, restore_global_states
+from tokenworlds.core.sharing import share_of, sharing
 from tokenworlds.core.trees import named_tensors
 from tokenworlds.core.types import Losses, Segment, Trainable, weighted_sum
 from tokenworlds.runs.recipe import Learning
@@ -37,28 +39,33 @@ class Learner:
         learning: Learning,
         trainable: Trainable,
         context: LossContext = nullcontext,
+        group: Group = ALONE,
     ) -> None:
         self.name = name
         self.learning = learning
         self.context = context
+        self.group = group
+        self.share = share_of(group, learning.batch)
+        """The rows of a batch that this rank learns from."""
         self.module = trainable.module
         self.losses = trainable.losses
         self.optimiser = learning.optimiser.build(module=trainable.module)
 
     def update(self, segment: Segment) -> tuple[dict[str, Tensor], Tensor | None]:
-        """One optimiser step, or one for each minibatch.
+        """One optimiser step, or one for each minibatch, on this rank's rows of a batch.
 
         Returns the mean metrics, and the latents that replay is to keep.
         """
         rows = []
         self.module.train()
         try:
-            with self.context():
-                result = self.losses(segment)
-            for losses in [result] if isinstance(result, Losses) else self._minibatches(result):
-                metrics = self._step(losses)
-                # A copy: compiled losses may reuse their memory for the next minibatch.
-                rows.append(torch.stack(list(metrics.values())))
+            with sharing(self.group, self.share):
+                with self.context():
+                    result = self.losses(segment)
+                for losses in [result] if isinstance(result, Losses) else self._minibatches(result):
+                    metrics = self._step(losses)
+                    # A copy: compiled losses may reuse their memory for the next minibatch.
+                    rows.append(torch.stack(list(metrics.values())))
         finally:
             self.module.eval()
         means = torch.stack(rows).mean(dim=0).unbind()

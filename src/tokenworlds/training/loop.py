@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tokenworlds.core.description import to_json
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.group import current_group
 from tokenworlds.core.progress import Every, Phase, Progress
 from tokenworlds.core.protocols import Schedule, Screen
 from tokenworlds.evaluation.episodes import (
@@ -22,7 +23,7 @@ from tokenworlds.evaluation.results import TrainingEpisodes
 from tokenworlds.runs.checkpoint import Checkpoint, explaining_misfits
 from tokenworlds.runs.extension import schedule_of
 from tokenworlds.runs.folder import RunFolder
-from tokenworlds.runs.metrics import Average, MetricsFile
+from tokenworlds.runs.metrics import Average, MetricsFile, NoMetrics
 from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training.callbacks import Callback, Event, EventKind, deliver
 from tokenworlds.training.throughput import EPISODES, Throughput, work_of
@@ -32,7 +33,8 @@ from tokenworlds.training.trainer import Trainer
 class Loop:
     """Trains until the schedule's goal is reached or the user asks to stop.
 
-    The functions of `on_event` are called between phases, so a run can be saved if one fails.
+    The functions of `on_event` are called between phases, so a run can be saved if one fails. All
+    ranks of a group run the same loop; rank 0 writes, evaluates and calls these functions.
     """
 
     def __init__(
@@ -41,8 +43,9 @@ class Loop:
         self.spec = spec
         self.folder = folder
         self.screen = screen
-        self.trainer = Trainer(spec, folder.path, screen.note)
-        self.metrics = MetricsFile(folder.path)
+        self.group = current_group()
+        self.trainer = Trainer(spec, folder.path, screen.note, self.group)
+        self.metrics = (MetricsFile if self.group.leads else NoMetrics)(folder.path)
         self.average = Average()
         self.collected = TrainingEpisodes()
         self.throughput = Throughput()
@@ -85,7 +88,7 @@ class Loop:
         self.metrics.clear()
         self.happened("start")
         self.save()
-        self.folder.commit()
+        self.group.lead(self.folder.commit)
 
     def begin_from(self, found: Checkpoint) -> None:
         """Start a fork, whose replay and metrics are copied, from a checkpoint of its parent.
@@ -99,7 +102,7 @@ class Loop:
             self.screen.note(text)
         self.happened("start", resumed=True)
         self.save()
-        self.folder.commit()
+        self.group.lead(self.folder.commit)
 
     def resume(self, with_replay: bool = True) -> None:
         """Go back to the newest checkpoint that verifies.
@@ -109,6 +112,7 @@ class Loop:
         """
         verify = self._verify_replay if with_replay else None
         newest = self.folder.newest(verify)
+        self.group.check_same(lambda: newest.checkpoint.manifest, "the checkpoints that they read")
         if not with_replay:
             self._insist_on_damage(newest.checkpoint)
         with explaining_misfits(newest.checkpoint):
@@ -168,7 +172,7 @@ class Loop:
         phases = self.schedule.phases(self.trainer.progress)
         if not self._cut:
             self._tend(should_stop)
-        while not self.finished and not should_stop():
+        while not self.finished and not self.group.agree(should_stop()):
             phase = next(phases)
             if phase.collect:
                 self._collect(phase)
@@ -255,8 +259,16 @@ class Loop:
 
     def deliver(self) -> None:
         """Tell callbacks what happened; an event that makes one fail is not repeated."""
+        if self._events:
+            try:
+                self.group.lead(self.deliver_alone)
+            finally:
+                self._events = []
+
+    def deliver_alone(self) -> None:
+        """The same, while other ranks may not be there."""
         events, self._events = self._events, []
-        deliver(events, self._on_event)
+        deliver(events, self._on_event if self.group.leads else ())
 
     def _counts(self) -> dict[str, int]:
         """Episodes so far, and those that unlocked each achievement."""
@@ -283,7 +295,8 @@ class Loop:
             self._best = {"step": self.step, "return": score}
             self._stale = 0
             best = self.trainer.agent_checkpoint(**self._results())
-            self.happened("best", path=self.folder.save_best(self.step, best))
+            path = self.group.lead(lambda: self.folder.save_best(self.step, best))
+            self.happened("best", path=path)
         else:
             self._stale += 1
         if self.spec.stop is not None:
@@ -295,14 +308,16 @@ class Loop:
         self, episodes: int, should_stop: Callable[[], bool] = lambda: False
     ) -> list[Episode]:
         """Play episodes; the run's seed and step determine the games."""
-        (played,) = evaluate(
-            [self.trainer.agent],
-            self.spec.env,
-            episodes=episodes,
-            seed=evaluation_seed(self.spec.seed, self.steps),
-            temperature=self.spec.recipe.evaluation.temperature,
-            processes=self.spec.threads,
-            should_stop=should_stop,
+        (played,) = self.group.lead(
+            lambda: evaluate(
+                [self.trainer.agent],
+                self.spec.env,
+                episodes=episodes,
+                seed=evaluation_seed(self.spec.seed, self.steps),
+                temperature=self.spec.recipe.evaluation.temperature,
+                processes=self.spec.threads,
+                should_stop=should_stop,
+            )
         )
         return played
 
@@ -321,7 +336,9 @@ class Loop:
             cut=self._cut,
             **self._results(),
         )
-        path = self.folder.save(self.step, checkpoint, self.spec.recipe.housekeeping.keep)
+        self.group.check_same(self.trainer.checksum, "the weights")
+        keep = self.spec.recipe.housekeeping.keep
+        path = self.group.lead(lambda: self.folder.save(self.step, checkpoint, keep))
         self.happened("checkpoint", path=path)
         self._saved = self.trainer.progress
 

@@ -4,11 +4,14 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tokenworlds.agent import Agent
+from tokenworlds.core.errors import UserError
 from tokenworlds.core.files import DamagedFile
+from tokenworlds.core.group import Group, current_group
 from tokenworlds.core.progress import Progress
 from tokenworlds.core.protocols import HasRemark, Screen
 from tokenworlds.envs.vector import EnvironmentFailed
@@ -66,7 +69,10 @@ def start(
     `command` is the command that makes this run; run.json keeps it. `on_event` are told what
     happens.
     """
-    folder.check_unused()
+    group = current_group()
+    spec = replace(spec, ranks=group.size)
+    check_compilation(spec)
+    group.lead(folder.check_unused)
     with naming_mismatches():
         loop = Loop(spec, folder, screen, on_event)
     with closing(loop):
@@ -88,10 +94,10 @@ def begin(loop: Loop, facts: Mapping[str, Any], origin: Origin | None) -> None:
         origin.give_to(agent)
     if isinstance(origin, Fork):
         check_fit(origin.parent.path, origin.checkpoint.tensors["weights"], agent)
-    folder.begin(loop.spec, facts)
+    loop.group.lead(lambda: folder.begin(loop.spec, facts))
     if isinstance(origin, Fork):
         loop.trainer.replay.clear()
-        origin.copy_files(folder)
+        loop.group.lead(partial(origin.copy_files, folder))
         loop.begin_from(origin.checkpoint)
     else:
         loop.begin()
@@ -120,14 +126,33 @@ def resume(
     on_event: Sequence[Callback] = (),
 ) -> SessionEnd:
     """Continue from the newest checkpoint."""
+    check_ranks(spec, folder, current_group())
     with ExitStack() as stack:
-        folder.lock()
+        current_group().lead(folder.lock)
         stack.callback(folder.unlock)
         for text in version_warnings(folder.machine, describe_machine()):
             screen.note(text)
         loop = stack.enter_context(closing(Loop(spec, folder, screen, on_event)))
         loop.resume(with_replay)
         return train(loop, should_stop)
+
+
+def check_ranks(spec: RunSpec, folder: RunFolder, group: Group) -> None:
+    """Raise `UserError` for another number of ranks, whose sums would round differently."""
+    if spec.ranks == group.size:
+        return
+    launch = "tokenworlds"
+    if spec.ranks > 1:
+        launch = f"torchrun --nproc-per-node {spec.ranks} -m tokenworlds"
+    raise UserError(
+        f"{folder.path} was started on {spec.ranks} ranks, not {group.size}: continue it with "
+        f"'{launch} resume {folder.path}'"
+    )
+
+
+def check_compilation(spec: RunSpec) -> None:
+    if spec.compiled and spec.ranks > 1:
+        raise UserError(f"--compile works in one process, not on {spec.ranks} ranks: leave it out")
 
 
 def version_warnings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
@@ -150,7 +175,7 @@ def train(loop: Loop, should_stop: Stop) -> SessionEnd:
         loop.happened("end", reason=f"{type(error).__name__}: {error}")
         # The error that ended the session must not be hidden by that of a callback.
         with contextlib.suppress(Exception):
-            loop.deliver()
+            loop.deliver_alone()
         raise
     final = {} if end.result is None else final_values(end.result)
     reason = end.ended or "finished" if final else "stopped"
@@ -174,6 +199,12 @@ def train_to_the_end(loop: Loop, should_stop: Stop) -> SessionEnd:
     progress = loop.trainer.progress
     if not finished:
         return SessionEnd(progress.steps)
+    return loop.group.lead(lambda: conclude(loop, should_stop))
+
+
+def conclude(loop: Loop, should_stop: Stop) -> SessionEnd:
+    """Evaluate and report a trained run."""
+    progress = loop.trainer.progress
     trained = TrainedAgent(
         loop.trainer.agent, progress, loop.folder.saved, loop.collected, loop.ended
     )

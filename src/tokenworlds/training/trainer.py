@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from tokenworlds.agent import BEHAVIOUR, JOINT, Agent
 from tokenworlds.core.errors import UserError, unknown
+from tokenworlds.core.group import ALONE, Group
 from tokenworlds.core.precision import computing
 from tokenworlds.core.progress import Phase, Progress
 from tokenworlds.core.protocols import CachesTokens, Compilable, KeepsLatents
@@ -30,6 +31,7 @@ from tokenworlds.core.seeding import (
     seed_everything,
     torch_generator,
 )
+from tokenworlds.core.sharing import check_shares
 from tokenworlds.core.types import Segment
 from tokenworlds.envs.vector import Finished, VectorEnv
 from tokenworlds.replay.sampling import Windows, gather
@@ -70,26 +72,32 @@ class Trainer:
     """Collects steps and updates learners. `note` receives sentences for the user."""
 
     def __init__(
-        self, spec: RunSpec, folder: Path, note: Callable[[str], None] = lambda text: None
+        self,
+        spec: RunSpec,
+        folder: Path,
+        note: Callable[[str], None] = lambda text: None,
+        group: Group = ALONE,
     ) -> None:
+        spec = replace(spec, device=group.place(spec.device))
         torch.set_num_threads(spec.threads)
         insist_on_determinism(spec.device)
         seed_everything(spec.seed)
         self.spec = spec
+        self.group = group
         self.progress = Progress()
         num_envs = spec.recipe.num_envs
         with explaining_memory(spec.recipe):
-            self.envs = VectorEnv(spec.env, num_envs=num_envs, seed=spec.seed)
+            self.envs = VectorEnv(spec.env, num_envs=num_envs, seed=spec.seed, group=group)
         shapes = {"frame_shape": self.envs.frame_shape, "action_space": self.envs.action_space}
         self.agent = Agent.build(spec.recipe, **shapes, precision=spec.precision).to(spec.device)
         with explaining_memory(spec.recipe):
-            self.replay = ReplayStore(folder / "replay", num_envs=num_envs, **shapes)
+            self.replay = ReplayStore(folder / "replay", num_envs=num_envs, group=group, **shapes)
         self.generators = {
             name: torch_generator(spec.seed, name, device=spec.device) for name in ("act", "dream")
         }
         self.rng = numpy_generator(spec.seed, "replay")
         world, device = self.agent.world, self.agent.device
-        self.tokens = TokenCache(world, device) if isinstance(world, CachesTokens) else None
+        self.tokens = TokenCache(world, device, group) if isinstance(world, CachesTokens) else None
         self.latents = LatentStore(world, num_envs) if isinstance(world, KeepsLatents) else None
         self.collector = Collector(
             self.envs,
@@ -119,8 +127,10 @@ class Trainer:
         for name in recipe.learning:
             if name not in trainables:
                 raise unknown("learner", name, trainables)
+        for name, batch in batches.items():
+            check_shares(self.group, batch, f"learning.{name}.batch")
         self.learners = {
-            name: Learner(name, learning, trainables[name], context)
+            name: Learner(name, learning, trainables[name], context, self.group)
             for name, learning in recipe.learning.items()
         }
 
@@ -141,26 +151,32 @@ class Trainer:
         learner, learning = self.learners[name], self.spec.recipe.learning[name]
         windows = Windows.of(self.replay, learning.length)
         starts = self.sampler.sample(name, windows, learning.batch, self.rng)
-        segment = gather(self.replay, starts, learning.length, self.spec.device)
-        metrics, latents = learner.update(self._complete(name, segment, starts))
+        rows = learner.share.rows
+        segment = gather(self.replay, starts[rows], learning.length, self.spec.device)
+        metrics, latents = learner.update(self._complete(name, segment, starts, rows))
         if self.latents is not None and latents is not None:
-            self.latents.write(latents, starts)
+            self.latents.write(self.group.concatenate(latents), starts)
         done = {**self.progress.updates, name: self.progress.updates.get(name, 0) + 1}
         taken = sum(learner.optimiser.updates for learner in self.learners.values())
         self.progress = replace(self.progress, updates=done, gradient_steps=taken)
         return metrics
 
-    def _complete(self, learner: str, segment: Segment, starts: Int[np.ndarray, "B 2"]) -> Segment:
-        """Add cached tokens and latents. The tokenizer's own update invalidates the tokens."""
+    def _complete(
+        self, learner: str, segment: Segment, starts: Int[np.ndarray, "B 2"], rows: slice
+    ) -> Segment:
+        """Add cached tokens and latents to these rows of a batch.
+
+        The tokenizer's own update invalidates the tokens.
+        """
         if self.latents is not None:
-            segment = self.latents.complete(segment, starts)
+            segment = self.latents.complete(segment, starts[rows])
         if self.tokens is None:
             return segment
         if learner == self.tokens.world.tokenizer_learner:
             self.tokens.clear()
             return segment
         with computing(self.agent.device, self.spec.precision):
-            return self.tokens.complete(segment, starts)
+            return self.tokens.complete(segment, starts, rows)
 
     @property
     def imagined_steps(self) -> dict[str, int]:
@@ -198,6 +214,11 @@ class Trainer:
             **more,
         }
         return Checkpoint(tensors, state)
+
+    def checksum(self) -> str:
+        """A number that changes with any weight, to compare ranks."""
+        sums = [each.double().sum() for each in self.agent.state_dict().values()]
+        return str(torch.stack(sums).tolist())
 
     def agent_checkpoint(self, **more: Any) -> Checkpoint:
         """All that an evaluation of the agent needs: weights, progress and what replay held."""
@@ -260,9 +281,10 @@ class TokenCache:
     change: each frame is encoded once.
     """
 
-    def __init__(self, world: CachesTokens, device: torch.device) -> None:
+    def __init__(self, world: CachesTokens, device: torch.device, group: Group = ALONE) -> None:
         self.world = world
         self.device = device
+        self.group = group
         self.clear()
 
     def clear(self) -> None:
@@ -271,8 +293,10 @@ class TokenCache:
         size = (0, 0, self.world.tokens)
         self._tokens = torch.zeros(size, dtype=torch.int32, device=self.device)
 
-    def complete(self, segment: Segment, starts: Int[np.ndarray, "B 2"]) -> Segment:
-        """The segment that starts at these (environment, time), with its tokens.
+    def complete(
+        self, segment: Segment, starts: Int[np.ndarray, "B 2"], rows: slice = slice(None)
+    ) -> Segment:
+        """A segment with its tokens: these rows of a batch that starts at (environment, time).
 
         All of its steps are encoded, whether read or not: later segments will ask for them. The
         token is -1 where it depends on frames before the segment and no other segment gave it.
@@ -282,11 +306,13 @@ class TokenCache:
         self._make_room(int(env.max()) + 1, int(time.max()) + 1)
         wanted = self._unknown(env, time)
         if wanted.any():
-            tokens = self.world.tokens_of(segment, torch.from_numpy(wanted).to(self.device))
+            here = torch.from_numpy(wanted[rows]).to(self.device)
+            # Each rank encodes the frames of its own rows, and all ranks keep all tokens.
+            tokens = self.group.concatenate(self.world.tokens_of(segment, here))
             places = self._places(env[wanted], time[wanted])
             self._tokens[places] = tokens.to(self._tokens.dtype)
             self._known[env[wanted], time[wanted]] = True
-        return replace(segment, tokens=self._tokens[self._places(env, time)].long())
+        return replace(segment, tokens=self._tokens[self._places(env[rows], time[rows])].long())
 
     def _unknown(
         self, env: Int[np.ndarray, "B T"], time: Int[np.ndarray, "B T"]

@@ -15,6 +15,7 @@ from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.inspection import Prediction
 from tokenworlds.core.protocols import Head, Prior, SequenceModel, StateMixer, Tokenizer
+from tokenworlds.core.sharing import all_rows, among, first_rows
 from tokenworlds.core.trees import map_tensors, where_rows
 from tokenworlds.core.types import (
     ActionSpace,
@@ -105,8 +106,7 @@ class Latent(nn.Module, Component):
     def losses(self, segment: Segment) -> Losses:
         """Reconstruction, prediction of the next tokens, reward and termination."""
         frames = to_frames(segment.frame)
-        rows = self.config.tokenizer_rows or len(frames)
-        codes = self._encode(frames, rows)
+        rows, codes = self._encode(frames)
         sample = codes.sample.detach() if self.config.detach else codes.sample
         x = self.mixer(sample, self.action_space.encode(segment.action))
         blank = self.sequence.initial(*segment.first.shape)
@@ -122,14 +122,21 @@ class Latent(nn.Module, Component):
             | outcome_losses(self.reward, self.termination, hidden, segment)
         )
 
-    def _encode(self, frames: Float[Tensor, "B T C H W"], rows: int) -> Codes:
-        """Encode all frames; gradients reach the tokenizer from the first `rows` sequences."""
-        trained = self.tokenizer.encode(frames[:rows])
-        if rows >= len(frames):
-            return trained
-        with torch.no_grad():
+    def _encode(self, frames: Float[Tensor, "B T C H W"]) -> tuple[int, Codes]:
+        """Encode all frames; gradients reach the tokenizer from the first sequences of a batch.
+
+        Returns how many of them are here.
+        """
+        batch = all_rows(len(frames))
+        count = min(self.config.tokenizer_rows or batch, batch)
+        rows = first_rows(count, len(frames))
+        with among(0, count):
+            trained = self.tokenizer.encode(frames[:rows])
+        if count == batch:
+            return rows, trained
+        with torch.no_grad(), among(count, batch):
             others = self.tokenizer.encode(frames[rows:])
-        return map_tensors(lambda *parts: torch.cat(parts), trained, others)
+        return rows, map_tensors(lambda *parts: torch.cat(parts), trained, others)
 
     @torch.no_grad()
     def observe(

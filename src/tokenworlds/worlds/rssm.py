@@ -19,6 +19,7 @@ from torch.nn import functional
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.inspection import Prediction
+from tokenworlds.core.sharing import among_chosen, any_row
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import (
     ActionSpace,
@@ -256,13 +257,15 @@ class RSSM(nn.Module, Component):
         Replay does not hold the last frame of an episode: there the state is the prior's.
         """
         feature, ended = states.feature, segment.first[:, 1:]
-        if bool(ended.any()):
+        if any_row(ended):
             before = map_tensors(
                 lambda one, rest: torch.cat([one.unsqueeze(1), rest[:, :-1]], 1), initial, states
             )
             action = self.action_space.encode(segment.action[:, :-1])
             rows = map_tensors(lambda leaf: leaf[ended], before)
-            feature = feature.index_put((ended,), self._predict(rows, action[ended], None).feature)
+            with among_chosen(ended):
+                predicted = self._predict(rows, action[ended], None).feature
+            feature = feature.index_put((ended,), predicted)
         reward, terminated = segment.reward[:, :-1], segment.terminated[:, :-1]
         rewards, logits = self._reward(feature), self._termination(feature).logit
         # The chance to go on includes the discount.

@@ -5,6 +5,8 @@ each operation. Here they are computed in blocks that stay in the cache and skip
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.nn import functional
 
+from tokenworlds.core.sharing import draw, is_shared, share_here
 from tokenworlds.nets.fast import eager_on_cpu
 
 CHUNK = 2**17
@@ -49,6 +52,15 @@ class KeepMasks:
             torch.ge(words, self.least, out=chunk)
         return result
 
+    def fill_part(
+        self, result: Float[Tensor, "N *some"], before: int, after: int
+    ) -> Float[Tensor, "N *some"]:
+        """The same, with rows of other ranks before and after."""
+        if not before + after:
+            return self.fill(result)
+        whole = self.fill(result.new_empty((before + len(result) + after, *result.shape[1:])))
+        return result.copy_(whole[before : before + len(result)])
+
 
 class Dropout(nn.Module):
     def __init__(self, dropout: float) -> None:
@@ -60,13 +72,22 @@ class Dropout(nn.Module):
             return x
         if not eager_on_cpu(x):
             return plain_dropout(x, self.dropout)
-        kept = KeepMasks(self.dropout).fill(torch.empty(x.shape, dtype=x.dtype))
+        kept = draw(KeepMasks(self.dropout).fill, torch.empty(x.shape, dtype=x.dtype))
         return x * kept.div_(1 - self.dropout)
 
 
 def plain_dropout(x: Float[Tensor, "*some"], dropout: float) -> Float[Tensor, "*some"]:
     """Equal in distribution: the random numbers differ."""
+    if is_shared():
+        return x * draw(partial(functional.dropout, p=dropout), torch.ones_like(x))
     return functional.dropout(x, dropout)
+
+
+class PlainDropout(nn.Dropout):
+    """Torch's own dropout."""
+
+    def forward(self, input: Float[Tensor, "*some"]) -> Float[Tensor, "*some"]:
+        return plain_dropout(input, self.p) if self.training else input
 
 
 def attend_with_dropout(
@@ -97,9 +118,10 @@ class DroppedAttention(Function):
     def forward(ctx: Any, joint: Tensor, bias: Tensor, dropout: float) -> Tensor:
         masks, attended, saved = KeepMasks(dropout), torch.empty_like(joint[:, :, 0]), []
         bias = bias.expand(len(joint), joint.shape[3], -1, -1)
-        for rows in row_blocks(joint):
-            heads = scale(split_heads(joint[rows]), dropout)
-            found, weights = attend_blocks(heads, bias[rows], masks)
+        ctx.blocks = list(row_blocks(joint))
+        for block in ctx.blocks:
+            rows, heads = block.rows, scale(split_heads(joint[block.rows]), dropout)
+            found, weights = attend_blocks(heads, bias[rows], masks, block)
             attended[rows] = rearrange(found, "(b h) t p -> b t h p", h=joint.shape[3])
             saved += [each for pair in weights for each in pair]
         ctx.save_for_backward(joint, attended, *saved)
@@ -111,7 +133,8 @@ class DroppedAttention(Function):
         joint, attended, *saved = ctx.saved_tensors
         gradient, number = torch.empty_like(joint), len(list(step_blocks(joint.shape[1])))
         pairs = list(zip(saved[::2], saved[1::2], strict=True))
-        for index, rows in enumerate(row_blocks(joint)):
+        for index, block in enumerate(ctx.blocks):
+            rows = block.rows
             heads = scale(split_heads(joint[rows]), ctx.dropout)
             grad = split_heads(grads[0][rows, :, None])[0]
             found = split_heads(attended[rows, :, None])[0]
@@ -122,15 +145,16 @@ class DroppedAttention(Function):
 
 
 def attend_blocks(
-    heads: Heads, bias: Float[Tensor, "B heads T T"], masks: KeepMasks
+    heads: Heads, bias: Float[Tensor, "B heads T T"], masks: KeepMasks, block: "RowBlock"
 ) -> tuple[Float[Tensor, "N T size"], Weights]:
     query, key, value = heads
     attended, weights = torch.empty_like(query), []
+    others = (block.before * bias.shape[1], block.after * bias.shape[1])
     for now, past in step_blocks(query.shape[1]):
         score = torch.bmm(query[:, now], key[:, past].mT)
         score.view(*bias.shape[:2], *score.shape[1:]).add_(bias[:, :, now, past])
         weight = score.softmax(-1)
-        dropped = masks.fill(score).mul_(weight)
+        dropped = masks.fill_part(score, *others).mul_(weight)
         attended[:, now] = torch.bmm(dropped, value[:, past])
         weights.append((weight, dropped))
     return attended, weights
@@ -166,10 +190,25 @@ def scale(heads: Heads, dropout: float) -> Heads:
     return heads
 
 
-def row_blocks(joint: Joint) -> Iterator[slice]:
+@dataclass(frozen=True, slots=True)
+class RowBlock:
+    """Rows that are computed at a time, and how many of the same block other ranks have."""
+
+    rows: slice
+    before: int = 0
+    after: int = 0
+
+
+def row_blocks(joint: Joint) -> Iterator[RowBlock]:
+    """The blocks of the whole batch: those of other ranks have no row here, but random numbers."""
     batch, steps, _, heads, _ = joint.shape
     size = max(1, BLOCK_WEIGHTS // (heads * min(BLOCK_STEPS, steps) * steps))
-    return (slice(start, start + size) for start in range(0, batch, size))
+    share = share_here(batch)
+    for first in range(0, share.total, size):
+        last = min(first + size, share.total)
+        part = share.within(first, last)
+        begin = max(first + part.start - share.start, 0)
+        yield RowBlock(slice(begin, begin + len(part)), part.start, last - first - part.stop)
 
 
 def step_blocks(steps: int) -> Iterator[tuple[slice, slice]]:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
+from tokenworlds.core.sharing import is_shared, joint_total, total
 from tokenworlds.nets.fast.narrow import NormChannels, tiles_narrow
 
 Maps = Float[Tensor, "B C H W"]
@@ -119,13 +120,33 @@ class RecomputedNorm(torch.autograd.Function):
         return (*grads, None, None)
 
 
+class BatchNorm(nn.BatchNorm2d):
+    """A batch norm whose statistics are those of the whole batch, on all ranks."""
+
+    def forward(self, input: Maps) -> Maps:
+        if not (self.training and is_shared()):
+            return super().forward(input)
+        axes = (0, 2, 3)
+        count = total(input.new_tensor(float(input.numel() // input.shape[1])))
+        mean = joint_total(input.float().sum(axes)) / count
+        centred = input.float() - mean.view(1, -1, 1, 1)
+        variance = joint_total(centred.square().sum(axes)) / count
+        with torch.no_grad():
+            share = cast(float, self.momentum)
+            cast(Tensor, self.num_batches_tracked).add_(1)
+            cast(Tensor, self.running_mean).lerp_(mean, share)
+            cast(Tensor, self.running_var).lerp_(variance * (count / (count - 1)), share)
+        scale = self.weight * (variance + self.eps).rsqrt()
+        return centred * scale.view(1, -1, 1, 1) + self.bias.view(1, -1, 1, 1)
+
+
 class BatchNormed(nn.Module):
     """Convolution, batch norm and activation; at inference the norm is folded into the kernel."""
 
     def __init__(self, convolution: nn.Conv2d, activation: nn.Module) -> None:
         super().__init__()
         self.convolution = convolution
-        self.norm = nn.BatchNorm2d(convolution.out_channels)
+        self.norm = BatchNorm(convolution.out_channels)
         self.activation = activation
 
     def forward(self, maps: Maps) -> Float[Tensor, "B D h w"]:
