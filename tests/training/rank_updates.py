@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -41,7 +42,8 @@ def tiny(name: str) -> Recipe:
         name: replace(each, batch=rows, length=min(each.length, STEPS))
         for name, each in recipe.learning.items()
     }
-    world, behaviour = recipe.world, recipe.behaviour
+    world: Any = recipe.world
+    behaviour: Any = recipe.behaviour
     if name in SOME_ROWS:
         world = replace(world, tokenizer_rows=SOME_ROWS[name])
     horizon = min(getattr(behaviour, "horizon", 1), 3)
@@ -110,7 +112,7 @@ def compute_in_double() -> None:
     """Compute in float64 where the agents ask for float32: what then differs is no rounding."""
     torch.set_default_dtype(torch.float64)
     torch.Tensor.float = torch.Tensor.double  # type: ignore[method-assign]
-    torch.float32 = torch.float64  # type: ignore[misc]
+    torch.float32 = torch.float64
 
 
 def main(target: Path, precision: str, names: list[str]) -> None:

@@ -56,8 +56,8 @@ class Group:
         if self.size == 1:
             return work()
         own: Attempt[Result] = attempt(work) if self.leads else Attempt()
-        (done, *_) = self._exchange(Attempt(own.result, sendable(own.error)))
-        return self._outcome([own if self.leads else done])[0]
+        sent: Attempt[Result] = self._exchange(Attempt(own.result, sendable(own.error)))[0]
+        return self._outcome([own if self.leads else sent])[0]
 
     def all_do(self, work: Callable[[], Result]) -> list[Result]:
         """Every rank does its own work; returns all results. An error of one is raised on all."""
