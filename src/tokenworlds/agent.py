@@ -22,6 +22,7 @@ from tokenworlds.core.errors import UserError
 from tokenworlds.core.files import DamagedFile
 from tokenworlds.core.precision import Precision, computing, insist_on_precision
 from tokenworlds.core.protocols import Behaviour, GivesStates, LearnsFromStates, World
+from tokenworlds.core.storage import compress, expand
 from tokenworlds.core.trees import where_rows
 from tokenworlds.core.types import (
     ActionSpace,
@@ -33,6 +34,7 @@ from tokenworlds.core.types import (
     View,
 )
 from tokenworlds.envs.catalogue import EnvSpec
+from tokenworlds.pretrained import resolve
 from tokenworlds.runs.checkpoint import Checkpoint, physical_memory, read_tensors
 from tokenworlds.runs.folder import LAST, LONGEST_RUN, RunFolder
 from tokenworlds.runs.own_code import Trust, own_files
@@ -43,6 +45,18 @@ Array = np.ndarray
 BEHAVIOUR, JOINT = "behaviour", "agent"
 """Names of learners; a world names its own."""
 CONFIG, WEIGHTS, FORMAT = "config.json", "weights.safetensors", 1
+TARGET, SOURCE = "behaviour.slow_critic.", "behaviour.critic."
+"""Weights that only training reads, and those that they follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What a saved agent says of the run that it comes from."""
+
+    recipe: str
+    size: str
+    seed: int
+    steps: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,21 +105,31 @@ class Agent(nn.Module):
         agent.recipe = recipe
         return agent
 
-    def save(self, folder: str | Path, env: EnvSpec | None = None) -> Path:
+    def save(
+        self,
+        folder: str | Path,
+        env: EnvSpec | None = None,
+        training: Training | None = None,
+        compact: bool = False,
+    ) -> Path:
         """Write weights and configuration to a folder of its own; `load` reads it.
 
-        `env` is the environment that the agent was trained on, if it is known.
+        `env` is the environment that the agent was trained on, `training` its run, if they are
+        known. `compact` rounds large matrices to bytes and leaves out the target networks.
         """
         if self.recipe is None:
             raise UserError("this agent has no recipe to save: create it with Agent.build or load")
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
         weights = {name: each.cpu().contiguous() for name, each in self.state_dict().items()}
-        content = save(weights)
+        targets = [name for name in weights if compact and name.startswith(TARGET)]
+        kept = {name: each for name, each in weights.items() if name not in targets}
+        content = save(compress(kept) if compact else weights)
         files.replace_file(path / WEIGHTS, content)
         names = ("recipe", "frame_shape", "action_space")
         document = {name: to_json(getattr(self, name)) for name in names}
-        document["env"] = to_json(env)
+        document |= {"env": to_json(env), "training": to_json(training)}
+        document |= {"targets": not targets}
         own = {"own_files": own_files(self.recipe), "weights": files.sha256(content)}
         document = {"format": FORMAT, **document, **own}
         signed = {**document, files.CHECKSUM: files.checksum(document)}
@@ -221,7 +245,7 @@ class Agent(nn.Module):
 class OpenedAgent:
     """An agent, the environment it was trained on, and the run and checkpoint it comes from.
 
-    An agent that `save` wrote has no run.
+    An agent that `save` wrote has no run, but `folder` and `training` if they are known.
     """
 
     agent: Agent
@@ -229,6 +253,8 @@ class OpenedAgent:
     run: RunFolder | None = None
     spec: RunSpec | None = None
     checkpoint: Checkpoint | None = None
+    folder: Path | None = None
+    training: Training | None = None
 
 
 def open_agent(
@@ -240,9 +266,10 @@ def open_agent(
 ) -> OpenedAgent:
     """The agent of a folder, as `Agent.load` describes it, with what the folder says of it."""
     try:
-        if (Path(folder) / CONFIG).is_file():
-            return open_saved(Path(folder), trust, device or "cpu")
-        return open_run(RunFolder.open(Path(folder)), trust, device, checkpoint, strict)
+        folder = resolve(folder)
+        if (folder / CONFIG).is_file():
+            return open_saved(folder, trust, device or "cpu")
+        return open_run(RunFolder.open(folder), trust, device, checkpoint, strict)
     except OSError as error:
         raise UserError(f"cannot use {error.filename or folder}: {error.strerror}") from error
 
@@ -267,15 +294,28 @@ def open_saved(folder: Path, trust: Trust, device: str) -> OpenedAgent:
     content = files.read_bytes(folder, WEIGHTS, physical_memory())
     if files.sha256(content) != document.pop("weights", None):
         raise DamagedFile(folder / WEIGHTS, "it is not as it was written")
-    weights = read_tensors(content, folder / WEIGHTS)
+    weights = expand(read_tensors(content, folder / WEIGHTS))
+    if document.pop("targets", True) is False:
+        weights |= targets_of(weights)
     if document.pop("format", None) != FORMAT:
         raise UserError(f"{folder / CONFIG} has another format than {FORMAT}: save it again")
     hints = document.pop("own_files", {})
     hints = hints if isinstance(hints, dict) else {}
-    env = from_json(document.pop("env", None))
+    env, training = (from_json(document.pop(name, None)) for name in ("env", "training"))
     described = from_json(document, trust.modules_for(folder, document, hints))
     agent = with_weights(described, weights, folder, device)
-    return OpenedAgent(agent, env if isinstance(env, EnvSpec) else None)
+    return OpenedAgent(
+        agent,
+        env if isinstance(env, EnvSpec) else None,
+        folder=folder,
+        training=training if isinstance(training, Training) else None,
+    )
+
+
+def targets_of(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Target networks that were left out begin as copies of what they follow."""
+    followed = {name: each for name, each in weights.items() if name.startswith(SOURCE)}
+    return {TARGET + name.removeprefix(SOURCE): each for name, each in followed.items()}
 
 
 def with_weights(

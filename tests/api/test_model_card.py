@@ -128,5 +128,6 @@ def test_export_writes_the_agent_of_a_run(
 ) -> None:
     assert main(["export", str(run.folder), str(tmp_path / "agent")]) == 0
     names = {Path(line).name for line in capsys.readouterr().out.splitlines()}
-    assert names == {"README.md", "config.json", "curve.png", "weights.safetensors"}
+    weights = {"starts.safetensors", "weights.safetensors"}
+    assert names == {"README.md", "config.json", "curve.png", *weights}
     assert tw.Agent.load(tmp_path / "agent").env == "toy:catch"

@@ -25,13 +25,14 @@ from tokenworlds.core.seeding import torch_generator
 from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.envs.gym import options_of
 from tokenworlds.envs.options import EnvOptions
+from tokenworlds.pretrained import resolve
 from tokenworlds.replay.store import ReplayStore
 from tokenworlds.runs.folder import LAST
 from tokenworlds.runs.own_code import Trust
 from tokenworlds.sharing.hub import fetched, is_on_hub
 from tokenworlds.sharing.importing import import_agent
 from tokenworlds.sharing.layouts import LAYOUTS
-from tokenworlds.sharing.saving import save_agent
+from tokenworlds.sharing.saving import save_agent, training_of
 from tokenworlds.training.evaluation import open_replay
 from tokenworlds.training.trainer import progress_of
 
@@ -60,7 +61,8 @@ class Agent:
         trust: bool = False,
         strict: bool = False,
     ) -> "Agent":
-        """The agent of a run, or one that `save` wrote: a folder, or `hub:user/name` (extra `hub`).
+        """The agent of a run, or one that `save` wrote: a folder, `hub:user/name` (extra `hub`), or
+        `pretrained:NAME` for one of the package.
 
         `checkpoint` is "last", "best" (the highest evaluation during training) or a step.
 
@@ -71,7 +73,7 @@ class Agent:
         an error. Without `device`, the agent of a run goes to the device it was trained on.
         """
         allowed = Trust(modules or {}, everything=trust)
-        with fetched(folder, trust) if is_on_hub(folder) else nullcontext(Path(folder)) as place:
+        with fetched(folder, trust) if is_on_hub(folder) else nullcontext(resolve(folder)) as place:
             opened = open_agent(place, allowed, device, str(checkpoint), strict)
         return Agent(opened, trusting(allowed, env, opened.env))
 
@@ -88,13 +90,17 @@ class Agent:
         opened = import_agent(layout, [Path(file) for file in files], env, protocol)
         return Agent(opened, source=LAYOUTS[layout].source)
 
-    def save(self, folder: str | os.PathLike[str], *, license: str = "") -> Path:
-        """Write weights, configuration and a model card; `load` reads the first two.
+    def save(
+        self, folder: str | os.PathLike[str], *, license: str = "", compact: bool = False
+    ) -> Path:
+        """Write weights, configuration, a few recorded steps and a model card; `load` reads the
+        first two.
 
         The folder can be pushed to the Hugging Face hub as it is. `license` is that of the weights,
-        by default "mit" for the agent of a run.
+        by default "mit" for the agent of a run. `compact` rounds large matrices to bytes and leaves
+        out target networks: a quarter of the size.
         """
-        return save_agent(self._opened, Path(folder), license, self._source)
+        return save_agent(self._opened, Path(folder), license, self._source, compact)
 
     @property
     def module(self) -> AgentModule:
@@ -223,13 +229,15 @@ class Agent:
 
     @property
     def steps(self) -> int:
-        """The agent steps that it was trained for; 0 for one that `save` wrote."""
-        found = self._opened.checkpoint
-        return 0 if found is None else progress_of(found).steps
+        """The agent steps that it was trained for; 0 if they are not known."""
+        found, training = self._opened.checkpoint, self._opened.training
+        stored = 0 if training is None else training.steps
+        return stored if found is None else progress_of(found).steps
 
     @property
     def _run_seed(self) -> int:
-        return 0 if self._opened.spec is None else self._opened.spec.seed
+        training = self._opened.spec or self._opened.training
+        return 0 if training is None else training.seed
 
     def _own_env(self) -> EnvSpec:
         """The environment, if the user allows to import what its name asks for."""
@@ -247,8 +255,8 @@ class Agent:
         return open_replay(run, spec, self.module, checkpoint)
 
     def __repr__(self) -> str:
-        run, spec = self._opened.run, self._opened.spec
-        name = f"{spec.recipe_name} ({spec.size}), " if spec else ""
+        run, training = self._opened.run, training_of(self._opened)
+        name = f"{training.recipe} ({training.size}), " if training else ""
         env = self._opened.env.name if self._opened.env else "an unknown environment"
         place = f", {run.path}" if run else ""
         return f"Agent({name}{env}, {self.steps:,} steps{place})"

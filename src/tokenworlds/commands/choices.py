@@ -18,7 +18,7 @@ from tokenworlds.envs.catalogue import EnvSpec, canonical
 from tokenworlds.envs.options import with_options
 from tokenworlds.recipes.catalogue import OWN, Found, is_own, load
 from tokenworlds.recipes.learners import assign
-from tokenworlds.runs.folder import RunFolder
+from tokenworlds.runs.folder import LAST, RunFolder
 from tokenworlds.runs.own_code import Trust, load_files, own_files
 from tokenworlds.runs.recipe import Recipe
 from tokenworlds.runs.spec import RunSpec, StopRule
@@ -212,10 +212,12 @@ def open_run(options: RunOptions, with_env: bool = True) -> tuple[RunFolder, Run
     return folder, spec
 
 
-def open_agent_of(options: RunOptions, checkpoint: str) -> OpenedAgent:
-    """The agent of a run, or one that `Agent.save` wrote, whose environment may be imported."""
+def open_agent_of(
+    options: RunOptions, checkpoint: str = LAST, with_env: bool = True
+) -> OpenedAgent:
+    """The agent of a run, one that `Agent.save` wrote, or a pretrained one."""
     trust = Trust(load_files(options.recipe), options.env and canonical(options.env), options.trust)
     opened = open_agent(options.run, trust, checkpoint=checkpoint)
-    if opened.env is not None:
+    if with_env and opened.env is not None:
         trust.check_env(Path(options.run), opened.env.name)
     return opened

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import arg
 
 from tokenworlds.commands.errors import check_output
-from tokenworlds.commands.options import Count, Json, OptionalSeed, RunOptions, default_text
+from tokenworlds.commands.options import AgentOptions, Count, Json, OptionalSeed, default_text
 from tokenworlds.core.errors import UserError
 
 if TYPE_CHECKING:
     from tokenworlds.evaluation.dreams import DreamRows
-    from tokenworlds.runs.folder import RunFolder
-    from tokenworlds.runs.spec import RunSpec
 
 FORMATS = (".gif", ".mp4", ".png", ".webp")
 QUIET = 5.0
@@ -35,7 +33,7 @@ class Countdown:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dream(RunOptions):
+class Dream(AgentOptions):
     """Draw recorded frames beside their reconstruction, tokens and the world model's dream."""
 
     out: Annotated[str, arg(metavar="FILE"), default_text("dream.webp in the run's folder")] = ""
@@ -50,14 +48,17 @@ class Dream(RunOptions):
     """Print one JSON document."""
 
     def execute(self) -> int:
-        from tokenworlds.commands import choices
+        from tokenworlds.agent import CONFIG
         from tokenworlds.evaluation.animation import check_encoder
         from tokenworlds.evaluation.dream_picture import write_dream
+        from tokenworlds.pretrained import resolve
 
-        folder, spec = choices.open_run(self, with_env=False)
-        out = check_output(Path(self.out) if self.out else folder.path / "dream.webp", FORMATS)
+        folder = resolve(self.run)
+        is_saved = (folder / CONFIG).is_file()
+        default = Path("dream.webp") if is_saved else folder / "dream.webp"
+        out = check_output(Path(self.out) if self.out else default, FORMATS)
         check_encoder(out)
-        rows = self.dream(folder, spec)
+        rows = self.dream_of_saved() if is_saved else self.dream_of_run()
         write_dream(out, rows)
         if self.json:
             frames = rows.real.shape[1]
@@ -66,8 +67,9 @@ class Dream(RunOptions):
             print(f"rows    {'; '.join(rows.kinds)}\nfile    {out}")
         return 0
 
-    def dream(self, folder: "RunFolder", spec: "RunSpec") -> "DreamRows":
+    def dream_of_run(self) -> "DreamRows":
         """Dreams of the newest checkpoint; only reads the run."""
+        from tokenworlds.commands import choices
         from tokenworlds.core.files import DamagedFile
         from tokenworlds.training.evaluation import (
             ROWS,
@@ -76,6 +78,7 @@ class Dream(RunOptions):
             open_replay,
         )
 
+        folder, spec = choices.open_run(self, with_env=False)
         newest = folder.newest()
         for text in newest.skipped:
             print(f"note: {text}", file=sys.stderr)
@@ -93,3 +96,20 @@ class Dream(RunOptions):
             steps = replay.length
             raise UserError(f"{folder.path} has only {steps} steps in replay, too few for a dream")
         return rows
+
+    def dream_of_saved(self) -> "DreamRows":
+        """Dreams from the recorded steps that were saved with an agent."""
+        from tokenworlds.commands.choices import open_agent_of
+        from tokenworlds.sharing.starts import read_starts
+        from tokenworlds.training.evaluation import ROWS, dream_of_segment
+
+        opened = open_agent_of(self, with_env=False)
+        folder = opened.folder
+        starts = None if folder is None else read_starts(folder, opened.agent)
+        if starts is None:
+            raise UserError(f"{self.run} has no recorded steps to dream from: save it from its run")
+        count = self.count or ROWS
+        if count > len(starts.first):
+            raise UserError(f"{self.run} has {len(starts.first)} recorded segments, not {count}")
+        seed, told = self.seed or 0, Countdown().show
+        return dream_of_segment(opened.agent, starts, seed, count, self.horizon, told)

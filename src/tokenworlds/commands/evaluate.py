@@ -1,5 +1,6 @@
 """`tokenworlds evaluate`."""
 
+import json
 import os
 import sys
 from dataclasses import dataclass, replace
@@ -10,10 +11,10 @@ from tyro.conf import UseAppendAction, arg
 
 from tokenworlds.commands.options import (
     NO_DEFAULT,
+    AgentOptions,
     Count,
     Json,
     OptionalSeed,
-    RunOptions,
     Switch,
     Temperature,
     default_text,
@@ -37,7 +38,7 @@ def benchmark_text(result: "Result") -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluate(RunOptions):
+class Evaluate(AgentOptions):
     """Evaluate a trained agent and a random policy.
 
     Writes evaluation.json, or a file in evaluations/ for other episodes than the final ones."""
@@ -67,10 +68,14 @@ class Evaluate(RunOptions):
     """Print one JSON document."""
 
     def execute(self) -> int:
+        from tokenworlds.agent import CONFIG
         from tokenworlds.commands import choices
         from tokenworlds.commands.running import score_text
         from tokenworlds.evaluation.results import write_result
+        from tokenworlds.pretrained import resolve
 
+        if (resolve(self.run) / CONFIG).is_file():
+            return self.evaluate_saved()
         folder, spec = choices.open_run(self)
         spec = replace(spec, threads=self.threads or spec.threads)
         if not os.access(folder.path, os.W_OK):
@@ -85,6 +90,31 @@ class Evaluate(RunOptions):
             print(path.read_text(), end="")
         else:
             print(f"score   {score_text(result)}{benchmark_text(result)}\nfile    {path}")
+        return 0
+
+    def evaluate_saved(self) -> int:
+        """Play with an agent that `Agent.save` wrote, and print; its folder stays as it is."""
+        from tokenworlds.commands.choices import open_agent_of
+        from tokenworlds.commands.running import score_text
+        from tokenworlds.evaluation.processes import cores
+        from tokenworlds.evaluation.results import to_document
+        from tokenworlds.training.evaluation import evaluate_saved
+
+        if self.world:
+            raise UserError(f"--world takes a run, because it reads replay; {self.run} has none")
+        opened = open_agent_of(self, self.checkpoint)
+        result = evaluate_saved(
+            opened,
+            episodes=self.episodes,
+            protocol=self.protocol,
+            seed=self.seed,
+            temperature=self.temperature,
+            processes=self.processes or cores(),
+        )
+        if self.json:
+            print(json.dumps(to_document(result), indent=2))
+        else:
+            print(f"score   {score_text(result)}{benchmark_text(result)}")
         return 0
 
     def play(self, folder: "RunFolder", spec: "RunSpec") -> "Result":

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from tokenworlds.commands.options import RunOptions
+from tokenworlds.commands.options import RunOptions, Switch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,6 +16,8 @@ class Export(RunOptions):
     """Folder to write."""
     checkpoint: Annotated[str, arg(metavar="{best,last,STEP}")] = "last"
     """Checkpoint to write; the best is that of the highest evaluation during training."""
+    compact: Switch = False
+    """Round large matrices to bytes and leave out target networks: a quarter of the size."""
     license: Annotated[str, arg(metavar="NAME")] = "mit"
     """Licence of the weights, as the Hugging Face hub names it."""
 
@@ -26,6 +28,6 @@ class Export(RunOptions):
 
         trust = Trust(load_files(self.recipe), everything=self.trust)
         opened = open_agent(self.run, trust, checkpoint=self.checkpoint)
-        folder = save_agent(opened, self.out, license=self.license)
+        folder = save_agent(opened, self.out, self.license, compact=self.compact)
         print(*sorted(str(path) for path in folder.iterdir()), sep="\n")
         return 0

@@ -11,9 +11,9 @@ from tyro.conf import arg
 
 from tokenworlds.commands.errors import check_output
 from tokenworlds.commands.options import (
+    AgentOptions,
     Json,
     OptionalSeed,
-    RunOptions,
     Temperature,
     default_text,
     whole_number,
@@ -44,7 +44,7 @@ class Ends:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Film(RunOptions):
+class Film(AgentOptions):
     """Film an agent in the real game, with its returns."""
 
     out: Annotated[str, arg(metavar="FILE")] = "film.webp"
@@ -92,6 +92,7 @@ class Film(RunOptions):
         """Write the film; returns the last shot of each episode."""
         from tokenworlds.evaluation.animation import write_animation
         from tokenworlds.evaluation.films import Reel, play_episodes
+        from tokenworlds.sharing.saving import training_of
 
         recipe, spec, env = opened.agent.recipe, opened.spec, opened.env
         if recipe is None or env is None:
@@ -106,7 +107,8 @@ class Film(RunOptions):
             temperature=usual if self.temperature is None else self.temperature,
             longest=self.longest,
         )
-        name = Path(self.run).name if spec is None else spec.recipe_name
+        training = training_of(opened)
+        name = Path(self.run).name if training is None else training.recipe
         ends, reel = Ends(), Reel(f"{name} on {env.name}", self.episodes, self.fps)
         write_animation(out, reel.images(shots, ends.show), 1 / self.fps)
         return ends.shots

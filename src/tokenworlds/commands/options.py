@@ -134,3 +134,11 @@ class RunOptions:
     """The run's environment, if its name imports a module: gym:my_games:Maze-v0, my_env.py:make."""
     trust: Switch = False
     """Execute the files and import the modules that the run names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentOptions(RunOptions):
+    """A run, or an agent without its run."""
+
+    run: Run
+    """Folder of a run or of an agent that Agent.save wrote, or the name of a pretrained agent."""

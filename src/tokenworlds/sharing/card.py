@@ -19,6 +19,10 @@ CARD, CURVE = "README.md", "curve.png"
 LIBRARY = "library_name: tokenworlds"
 LONGEST_CARD = 2**20
 OWN_LICENSE, UNKNOWN_LICENSE = "mit", "other"
+COMPACT = (
+    "large matrices rounded to bytes, with a scale for each row; without target networks. "
+    "The scores are those of the weights before rounding"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,7 +38,13 @@ class Card:
     source: str = ""
 
 
-def write_card(folder: Path, opened: OpenedAgent, license: str = "", source: str = "") -> None:
+def write_card(
+    folder: Path,
+    opened: OpenedAgent,
+    license: str = "",
+    source: str = "",
+    compact: bool = False,
+) -> None:
     """Write README.md, and curve.png if the agent's run has metrics.
 
     A README.md that is no card of tokenworlds stays as it is.
@@ -47,7 +57,7 @@ def write_card(folder: Path, opened: OpenedAgent, license: str = "", source: str
     own = OWN_LICENSE if opened.run is not None else UNKNOWN_LICENSE
     card = Card(
         title=title_of(opened),
-        rows=rows_of(opened),
+        rows=rows_of(opened) | ({"weights": COMPACT} if compact else {}),
         license=license or own,
         results=results,
         command=command_of(opened),

@@ -1,13 +1,18 @@
 """Load the agent of a run, evaluate it, and write the report of the run."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tokenworlds.agent import Agent
-from tokenworlds.core.errors import NoModel
+import numpy as np
+import torch
+
+from tokenworlds.agent import Agent, OpenedAgent, Training
+from tokenworlds.core.errors import NoModel, UserError
 from tokenworlds.core.progress import Progress
 from tokenworlds.core.seeding import numpy_generator, torch_generator
+from tokenworlds.core.trees import map_tensors
+from tokenworlds.core.types import Segment
 from tokenworlds.envs.catalogue import EnvSpec, best_return
 from tokenworlds.evaluation.dreams import DreamRows, dream_rows, sample_segment
 from tokenworlds.evaluation.episodes import Episode, evaluate, evaluation_seed
@@ -103,6 +108,47 @@ def evaluate_run(
     )
 
 
+def evaluate_saved(
+    opened: OpenedAgent,
+    *,
+    episodes: int | None = None,
+    protocol: str = "",
+    seed: int | None = None,
+    temperature: float | None = None,
+    processes: int = 1,
+) -> Result:
+    """The result of an agent without its run, as `evaluate_run` makes it."""
+    agent, training = opened.agent, opened.training or Training("", "", 0, 0)
+    if opened.env is None or agent.recipe is None:
+        raise UserError("this agent does not know its environment: save it again from its run")
+    usual, env = agent.recipe.evaluation, opened.env
+    env = replace(env, protocol=protocol or env.protocol)
+    seed = training.seed if seed is None else seed
+    temperature = usual.temperature if temperature is None else temperature
+    played, random = evaluate(
+        [agent, None],
+        env,
+        episodes=episodes or usual.final_episodes,
+        seed=evaluation_seed(seed, training.steps, final=True),
+        temperature=temperature,
+        processes=processes,
+    )
+    return Result(
+        recipe=training.recipe,
+        size=training.size,
+        env=env.name,
+        protocol=env.protocol,
+        seed=seed,
+        temperature=temperature,
+        agent_steps=training.steps,
+        updates=0,
+        gradient_steps=0,
+        seeds=tuple(episode.seed for episode in played),
+        **by_episode("", played),
+        **by_episode("random_", random),
+    )
+
+
 def training_of(trained: TrainedAgent) -> dict[str, Any]:
     """The fields of a result that say how long its agent had trained."""
     progress = trained.progress
@@ -180,3 +226,24 @@ def dream_from_replay(
     generator = torch_generator(seed, "report", device=str(agent.device))
     horizon = length - context
     return dream_rows(agent, segment, horizon=horizon, generator=generator, told=told)
+
+
+def dream_of_segment(
+    agent: Agent,
+    segment: Segment,
+    seed: int,
+    count: int,
+    horizon: int | None,
+    told: Callable[[int], None],
+) -> DreamRows:
+    """Dreams beside some rows of a segment, whose choice depends on the seed."""
+    context = max(CONTEXT, agent.world.frames)
+    length = segment.first.shape[1] if horizon is None else context + horizon
+    if length > segment.first.shape[1] or length <= context:
+        most = segment.first.shape[1] - context
+        raise UserError(f"the recorded steps allow a horizon of 1 to {most}, not {horizon}")
+    rows = numpy_generator(seed, "report").permutation(len(segment.first))[:count]
+    chosen = torch.from_numpy(np.sort(rows))
+    shown = map_tensors(lambda leaf: leaf[chosen], segment).window(slice(length))
+    generator = torch_generator(seed, "report", device=str(agent.device))
+    return dream_rows(agent, shown, horizon=length - context, generator=generator, told=told)
