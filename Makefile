@@ -16,7 +16,7 @@ help:
 	@echo "make test       the everyday tests;  make test-slow  all of them"
 	@echo "make faults     kills, power losses, damages and nonsense;  MINUTES=20"
 	@echo "make wheel      build dist/*.whl, install it elsewhere and use it"
-	@echo "make results    make the tables of README.md and docs/results.md from results/"
+	@echo "make results    make the tables of README.md, docs/results.md and docs/agents"
 	@echo "make docs       build the documentation site in site/"
 	@echo "make check      formatting, lint, types, import layers, sizes"
 	@echo "make format     put formatting and the order of imports right"

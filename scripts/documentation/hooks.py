@@ -9,6 +9,7 @@ from pathlib import Path
 
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
@@ -32,12 +33,16 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     text = BLOCK.sub(lambda found: f'<div class="equation">{equation(found[1])}</div>', markdown)
-    text = INLINE.sub(lambda found: equation(found[1], "inline"), text)
+    # Markdown takes <math> at the beginning of a line for a block, and <span> not.
+    text = INLINE.sub(lambda found: f"<span>{equation(found[1], 'inline')}</span>", text)
     return LINK.sub(lambda found: linked(found, page.file), text)
 
 
 def equation(latex: str, display: str = "block") -> str:
-    return convert(" ".join(latex.split()), display=display)
+    markup = convert(" ".join(latex.split()), display=display)
+    if unknown := re.search(r"<mi>(\\.*?|&)</mi>", markup):
+        raise PluginError(f"latex2mathml does not know {unknown[1]} in {latex!r}")
+    return markup
 
 
 def linked(link: re.Match[str], page: File) -> str:
