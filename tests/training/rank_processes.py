@@ -22,6 +22,7 @@ def start(words: Sequence[str], ranks: int) -> list[subprocess.Popen[str]]:
     return [
         subprocess.Popen(
             [sys.executable, *words],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -5,6 +5,7 @@ import json
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
@@ -28,11 +29,16 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 Session = Callable[[RunSpec, RunFolder, Screen, "Interruption"], SessionEnd]
 
 
+FORWARDED = 2.0
+"""Seconds within which torchrun passes on a signal that its processes may have had already."""
+
+
 class Interruption:
     """Whether a signal asked the run to stop. A second signal raises `KeyboardInterrupt`."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
+        self._since = 0.0
         self._notify: Callable[[], None] = lambda: None
 
     def __call__(self) -> bool:
@@ -59,8 +65,10 @@ class Interruption:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.signal is not None:
+            if current_group().size > 1 and time.monotonic() - self._since < FORWARDED:
+                return
             raise KeyboardInterrupt
-        self.signal = number
+        self.signal, self._since = number, time.monotonic()
         self._notify()
 
 

@@ -18,7 +18,7 @@ from tokenworlds.core.errors import UserError
 
 Result = TypeVar("Result")
 PATIENCE = timedelta(minutes=10)
-"""How long tensors of another rank are waited for."""
+"""How long another rank is waited for, unless its work may be long."""
 LONGEST_WORK = timedelta(days=30)
 """How long rank 0 may work alone. A rank that dies meanwhile is noticed at once all the same."""
 LAUNCHED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -44,8 +44,10 @@ class Group:
     rank: int = 0
     size: int = 1
     local_rank: int = 0
-    waiting: Any = None
-    """The process group, of CPUs, on which ranks wait for work of unknown length."""
+    quick: Any = None
+    """The process group on which ranks exchange values."""
+    patient: Any = None
+    """The one on which they wait for work of unknown length."""
 
     @property
     def leads(self) -> bool:
@@ -56,25 +58,27 @@ class Group:
         if self.size == 1:
             return work()
         own: Attempt[Result] = attempt(work) if self.leads else Attempt()
-        sent: Attempt[Result] = self._exchange(Attempt(own.result, sendable(own.error)))[0]
+        message = Attempt(own.result, sendable(own.error))
+        sent: Attempt[Result] = self._exchange(message, self.patient)[0]
         return self._outcome([own if self.leads else sent])[0]
 
-    def all_do(self, work: Callable[[], Result]) -> list[Result]:
+    def all_do(self, work: Callable[[], Result], patiently: bool = False) -> list[Result]:
         """Every rank does its own work; returns all results. An error of one is raised on all."""
         if self.size == 1:
             return [work()]
         own = attempt(work)
-        attempts = self._exchange(Attempt(own.result, sendable(own.error)))
+        message = Attempt(own.result, sendable(own.error))
+        attempts = self._exchange(message, self.patient if patiently else self.quick)
         attempts[self.rank] = own  # It has the cause of its error.
         return self._outcome(attempts)
 
     def agree(self, wish: bool) -> bool:
         """Whether any rank wishes it."""
-        return (self.size > 1 and any(self._exchange(wish))) or wish
+        return (self.size > 1 and any(self._exchange(wish, self.quick))) or wish
 
     def check_same(self, value: Callable[[], str], what: str) -> None:
         """Raise unless all ranks have the same value: they must never drift apart."""
-        if self.size > 1 and len(set(self._exchange(value()))) > 1:
+        if self.size > 1 and len(set(self._exchange(value(), self.quick))) > 1:
             raise RankLost(f"{what} differ between the {self.size} ranks, which stop")
 
     def place(self, device: str) -> str:
@@ -108,10 +112,10 @@ class Group:
             distributed.all_gather(parts, padded)
         return torch.cat([part[:length] for part, length in zip(parts, lengths, strict=True)])
 
-    def _exchange(self, value: Any) -> list[Any]:
+    def _exchange(self, value: Any, processes: Any) -> list[Any]:
         values = [None] * self.size
         with reporting_losses(self):
-            distributed.all_gather_object(values, value, group=self.waiting)
+            distributed.all_gather_object(values, value, group=processes)
         return values
 
     def _outcome(self, attempts: list[Attempt[Result]]) -> list[Result]:
@@ -140,16 +144,26 @@ def joined() -> Iterator[Group]:
     if not all(name in os.environ for name in LAUNCHED) or int(os.environ["WORLD_SIZE"]) == 1:
         yield ALONE
         return
-    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-    distributed.init_process_group(backend, timeout=PATIENCE)
     try:
-        waiting = distributed.new_group(backend="gloo", timeout=LONGEST_WORK)
-        local = int(os.environ.get("LOCAL_RANK", "0"))
-        _joined = Group(distributed.get_rank(), distributed.get_world_size(), local, waiting)
+        _joined = meet(*(int(os.environ[name]) for name in ("RANK", "WORLD_SIZE")))
         yield _joined
     finally:
         _joined = ALONE
-        distributed.destroy_process_group()
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
+
+
+def meet(rank: int, size: int) -> Group:
+    """Connect to the other ranks; tensors on CUDA are exchanged by NCCL, all else by Gloo."""
+    local, backend = int(os.environ.get("LOCAL_RANK", "0")), "gloo"
+    if torch.cuda.is_available():
+        torch.cuda.set_device(local)
+        backend = "cpu:gloo,cuda:nccl"
+    with reporting_losses(Group(rank, size)):
+        distributed.init_process_group(backend, timeout=PATIENCE)
+        waits = (PATIENCE, LONGEST_WORK)
+        made = [distributed.new_group(backend="gloo", timeout=wait) for wait in waits]
+    return Group(rank, size, local, *made)
 
 
 def attempt(work: Callable[[], Result]) -> Attempt[Result]:
@@ -182,5 +196,5 @@ def reporting_losses(group: Group) -> Iterator[None]:
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         raise RankLost(
-            f"rank {group.rank} of {group.size} has lost another rank, and stops: {reason[:200]}"
+            f"rank {group.rank} of {group.size} has lost another rank, and stops ({reason[:160]})"
         ) from error

@@ -114,7 +114,7 @@ class VectorEnv:
             return Worker(name, SerialEnvs, *given, timeout=timeout)
 
         with self._closing_on_failure():
-            group.all_do(lambda: self._workers.extend(map(make, split[group.rank])))
+            group.all_do(lambda: self._workers.extend(map(make, split[group.rank])), True)
         self.frame_shape, self.action_space = self._call(SerialEnvs.spaces)[0]
         self._now = _join_observations(self._call(SerialEnvs.observe))
 
@@ -229,7 +229,7 @@ class VectorEnv:
             return [worker.result(patience) for worker in self._workers]
 
         with self._closing_on_failure():
-            return [*itertools.chain.from_iterable(self._group.all_do(call_own))]
+            return [*itertools.chain.from_iterable(self._group.all_do(call_own, patience > 1))]
 
     @contextlib.contextmanager
     def _closing_on_failure(self) -> Iterator[None]:
