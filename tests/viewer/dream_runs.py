@@ -1,5 +1,6 @@
 """Agents to dream with: a tiny run, and untrained agents of every kind of world."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,9 @@ TINY: dict[str, Any] = {
 }
 
 
+@cache
 def untrained(recipe: str, env: str = "catch") -> OpenedAgent:
-    """An agent with fresh weights."""
+    """An agent with fresh weights, the same for all tests: dreams do not change it."""
     settings = load(recipe, "nano", env).recipe
     shape = FrameShape(settings.resolution, settings.resolution, 1 if settings.grey else 3)
     space = ActionSpace(1, discrete=False) if env == "steer" else ActionSpace(3)

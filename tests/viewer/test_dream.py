@@ -4,28 +4,35 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from dream_runs import WORLDS, untrained
 
-from tokenworlds.agent import open_agent
+from tokenworlds.agent import OpenedAgent, open_agent
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.inspection import HoldsTokens
 from tokenworlds.core.types import ActionSpace
 from tokenworlds.runs.own_code import Trust
 from tokenworlds.viewer import dream as dreams
 from tokenworlds.viewer.action_names import action_names
 from tokenworlds.viewer.dream import Dream
-from tokenworlds.viewer.dreamer import answer
+from tokenworlds.viewer.inquiries import Inquiries
+from tokenworlds.viewer.source import Source
 
 pytest_plugins = ("viewer_fixtures",)
 
 
-def dream_of(folder: Path, seed: int = 0) -> Dream:
+def dream_of(opened: OpenedAgent) -> Dream:
+    return Dream(Source(opened, Trust()))
+
+
+def inquiries_of(folder: Path, seed: int = 0) -> Inquiries:
     trust = Trust()
-    return Dream(open_agent(folder, trust, "cpu"), trust, seed)
+    return Inquiries(open_agent(folder, trust, "cpu"), trust, seed)
 
 
 @pytest.mark.parametrize("recipe", WORLDS)
 def test_every_world_is_played_rewound_and_branched(recipe: str) -> None:
-    dream = Dream(untrained(recipe), Trust())
+    dream = dream_of(untrained(recipe))
     state = dream.start("reset")
     numbers = [state["number"]]
     for action in (0, 1, None, 2, None, 0):
@@ -45,7 +52,7 @@ def test_a_branch_is_what_it_had_been_without_the_steps_after_it(recipe: str) ->
     """Caches are written in place: later steps must not reach an earlier state."""
 
     def branch(steps_before: int) -> dict[str, Any]:
-        dream = Dream(opened, Trust())
+        dream = dream_of(opened)
         number = dream.start("reset")["number"]
         first = dream.step(number, 1)["number"]
         at = first
@@ -60,28 +67,69 @@ def test_a_branch_is_what_it_had_been_without_the_steps_after_it(recipe: str) ->
     assert plain["frame"] == after["frame"]
 
 
+@pytest.mark.parametrize("recipe", WORLDS)
+def test_alternatives_are_samples_of_one_step_that_the_dream_may_go_on_from(recipe: str) -> None:
+    dream = dream_of(untrained(recipe))
+    number = dream.start("reset")["number"]
+    samples = dream.alternatives(number, 1)
+    assert [(each["parent"], each["step"], each["action"]) for each in samples] == [
+        (number, 1, 1)
+    ] * 4
+    assert len({tuple(each["tokens"]) for each in samples}) > 1
+    assert dream.step(samples[2]["number"], 0)["step"] == 2
+
+
+@pytest.mark.parametrize("recipe", ["step-vq-t", "iris", "delta-iris", "storm", "swm"])
+def test_alternatives_leave_the_dream_as_it_is(recipe: str) -> None:
+    opened = untrained(recipe)
+
+    def third(with_alternatives: bool) -> dict[str, Any]:
+        dream = dream_of(opened)
+        number = dream.step(dream.start("reset")["number"], 1)["number"]
+        if with_alternatives:
+            dream.alternatives(number, 0)
+        dream._generator.manual_seed(5)
+        return dream.step(number, 2)
+
+    assert third(True)["frame"] == third(False)["frame"]
+
+
+@pytest.mark.parametrize("recipe", WORLDS)
+def test_the_tokens_of_a_state_decode_to_its_frame(recipe: str) -> None:
+    opened = untrained(recipe)
+    dream = dream_of(opened)
+    number = dream.step(dream.start("reset")["number"], 1)["number"]
+    carry, world = dream._states[number].carry, opened.agent.world
+    assert isinstance(world, HoldsTokens)
+    tokens = world.tokens_in(carry)
+    assert tokens is not None
+    torch.testing.assert_close(world.view_with(carry, tokens).frame, world.view(carry).frame)
+    other = world.view_with(carry, (tokens + 1) % 4).frame
+    assert not torch.equal(other, world.view(carry).frame)
+
+
 def test_a_dream_starts_at_the_recorded_step_that_is_named(played: Path) -> None:
-    dream = dream_of(played)
-    assert dream.describe()["replay_steps"] == 32
-    assert dream.start("replay", 20)["step"] == 0
-    again = dream_of(played, seed=1).start("replay", 20)
-    assert again["frame"] == dream.start("replay", 20)["frame"]
+    inquiries = inquiries_of(played)
+    assert inquiries.describe()["replay_steps"] == 32
+    assert inquiries.dream.start("replay", 20)["step"] == 0
+    again = inquiries_of(played, seed=1).dream.start("replay", 20)
+    assert again["frame"] == inquiries.dream.start("replay", 20)["frame"]
 
 
 def test_a_step_outside_replay_is_named_with_the_steps_there_are(played: Path) -> None:
     with pytest.raises(UserError, match="replay has the steps 0 to 31, not 32"):
-        dream_of(played).start("replay", 32)
+        inquiries_of(played).dream.start("replay", 32)
 
 
 def test_an_agent_without_its_run_starts_from_resets_alone() -> None:
-    dream = Dream(untrained("step-vq-m"), Trust())
-    assert dream.describe()["replay_steps"] == 0
+    inquiries = Inquiries(untrained("step-vq-m"), Trust())
+    assert inquiries.describe()["replay_steps"] == 0
     with pytest.raises(UserError, match="no replay to dream from"):
-        dream.start("replay")
+        inquiries.dream.start("replay")
 
 
 def test_continuous_actions_are_vectors() -> None:
-    dream = Dream(untrained("step-vq-m", "steer"), Trust())
+    dream = dream_of(untrained("step-vq-m", "steer"))
     number = dream.start("reset")["number"]
     assert dream.step(number, [0.5])["action"] == [0.5]
     assert len(dream.step(number)["action"]) == 1
@@ -90,7 +138,7 @@ def test_continuous_actions_are_vectors() -> None:
 
 
 def test_the_oldest_states_are_dropped_when_memory_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    dream = Dream(untrained("step-vq-m"), Trust())
+    dream = dream_of(untrained("step-vq-m"))
     first = dream.start("reset")["number"]
     monkeypatch.setattr(dreams, "KEPT_BYTES", 1)
     later = dream.step(first, 0)
@@ -101,7 +149,7 @@ def test_the_oldest_states_are_dropped_when_memory_is_full(monkeypatch: pytest.M
 
 def test_an_agent_without_a_world_model_says_so() -> None:
     with pytest.raises(UserError, match="no world model"):
-        Dream(untrained("ppo"), Trust())
+        dream_of(untrained("ppo"))
 
 
 @pytest.mark.parametrize(
@@ -115,16 +163,17 @@ def test_an_agent_without_a_world_model_says_so() -> None:
         {"kind": "step", "from": 0, "action": True},
         {"kind": "step", "from": 0, "action": [1.0]},
         {"kind": "step", "from": "0", "action": 0},
+        {"kind": "alternatives", "from": 0, "action": 9},
     ],
     ids=str,
 )
 def test_a_bad_request_gets_a_sentence_and_the_dream_goes_on(
     played: Path, request_: dict[str, Any]
 ) -> None:
-    dream = dream_of(played)
-    dream.start("replay", 3)
-    assert answer(dream, request_)["kind"] == "problem"
-    assert answer(dream, {"kind": "step", "from": 0, "action": 0})["kind"] == "state"
+    inquiries = inquiries_of(played)
+    inquiries.dream.start("replay", 3)
+    assert inquiries.answer(request_)["kind"] == "problem"
+    assert inquiries.answer({"kind": "step", "from": 0, "action": 0})["kind"] == "state"
 
 
 @pytest.mark.parametrize(

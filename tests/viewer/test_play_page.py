@@ -2,54 +2,49 @@
 
 import json
 import re
+import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
-from viewer_pages import no_sideways_scrolling, serving
+from viewer_pages import PATIENCE, is_dark, no_sideways_scrolling
 
+from tokenworlds.agent import open_agent
 from tokenworlds.cli import main
+from tokenworlds.runs.own_code import Trust
 from tokenworlds.viewer import player
 from tokenworlds.viewer.app import build_app
 from tokenworlds.viewer.catalogue import Catalogue
 from tokenworlds.viewer.guard import REFUSED
+from tokenworlds.viewer.inquiries import Inquiries
 
 pytest_plugins = ("viewer_fixtures",)
 HOME = "http://127.0.0.1:8642"
 LOCAL = {"host": "127.0.0.1:8642"}
 """Starlette's client has a host name of its own for sockets."""
-PATIENCE = 60_000
-"""Milliseconds until an agent is loaded on a busy machine."""
 REQUESTS = """async () => {
     const found = [];
     for (let i = 0; i < 15; i += 1) {
         const begin = performance.now();
-        await (await fetch("/static/runs.js")).text();
+        await (await fetch(["/api/runs", "/api/curves?run=."][i % 2])).text();
         found.push(performance.now() - begin);
     }
     return found.sort((a, b) => a - b);
 }"""
 
 
-@pytest.fixture(scope="module")
-def link(played: Path) -> Iterator[str]:
-    with serving("play", str(played), "--no-browser") as link:
-        yield link
-
-
-def open_dream(page: Page, link: str) -> None:
-    page.goto(link)
+def open_dream(page: Page, viewer: str) -> None:
+    page.goto(viewer)
     expect(page.locator("#frame")).to_be_visible(timeout=PATIENCE)
 
 
 def test_a_person_plays_fifty_steps_by_keyboard_then_rewinds_and_branches(
-    page: Page, link: str
+    page: Page, viewer: str
 ) -> None:
-    open_dream(page, link)
+    open_dream(page, viewer)
     expect(page.locator("#about")).to_have_text("step-vq-m nano · toy:catch")
     for number in range(1, 51):
         page.keyboard.press(("ArrowLeft", "ArrowRight", "s")[number % 3])
@@ -71,15 +66,31 @@ def test_a_person_plays_fifty_steps_by_keyboard_then_rewinds_and_branches(
     assert page.locator("#frame").get_attribute("src") == last
 
 
+def test_four_samples_of_the_next_step_are_shown_and_the_dream_goes_on_from_one(
+    page: Page, viewer: str
+) -> None:
+    open_dream(page, viewer)
+    page.locator("#alternatives-action").select_option(label="LEFT")
+    samples = page.locator("#samples:not(.stale) button")
+    expect(samples).to_have_count(4)
+    expect(page.locator("#samples-note")).to_contain_text("After LEFT. They differ in")
+    chosen = samples.nth(2).locator("img").get_attribute("src")
+    samples.nth(2).focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#step")).to_have_text("step 1")
+    expect(page.locator("#frame")).to_have_attribute("src", str(chosen))
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#step")).to_have_text("step 2")
+
+
 def test_on_a_phone_in_the_dark_the_agent_plays_while_other_pages_answer_at_once(
-    page: Page, link: str
+    page: Page, viewer: str
 ) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
     page.emulate_media(color_scheme="dark")
-    open_dream(page, link)
+    open_dream(page, viewer)
     assert no_sideways_scrolling(page)
-    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert max(json.loads(f"[{background[4:-1]}]")) < 64
+    assert is_dark(page)
     page.get_by_role("button", name="RIGHT").click()
     expect(page.locator("#step")).to_have_text("step 1")
     page.get_by_label("Speed").fill("30")
@@ -120,7 +131,7 @@ def test_a_foreign_page_cannot_open_a_dream(tmp_path: Path) -> None:
 
 def test_one_player_too_many_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(player, "MOST_PLAYERS", 0)
-    assert "dreams are open already" in refusal(client(tmp_path), ".")
+    assert "agents are open already" in refusal(client(tmp_path), ".")
 
 
 def test_a_damaged_run_says_what_is_damaged(tmp_path: Path) -> None:
@@ -150,6 +161,38 @@ def dreamers(folder: Path) -> list[str]:
         if "tokenworlds.viewer.dreamer" in words and str(folder) in words:
             found.append(path.parent.name)
     return found
+
+
+def test_bad_messages_get_a_sentence_and_the_dream_goes_on(played: Path) -> None:
+    browser = client(played)
+    with browser.websocket_connect("/api/play?run=.", headers=LOCAL) as socket:
+        assert socket.receive_json()["kind"] == "ready"
+        for message in ("?", "[1]", "[" * 10**4, json.dumps({"kind": "x" * 2**15})):
+            socket.send_text(message)
+            assert socket.receive_json()["problem"] == "the request is not JSON"
+        socket.send_bytes(b"\0")
+        assert socket.receive_json()["problem"] == "the request is not JSON"
+        socket.send_json({"kind": "fly"})
+        assert "does not know" in socket.receive_json()["problem"]
+        socket.send_json({"kind": "start", "source": "replay", "step": 1})
+        assert socket.receive_json()["kind"] == "state"
+
+
+def test_opening_an_agent_changes_nothing_in_its_folder_and_a_deleted_run_dreams_on(
+    played: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "mine"
+    shutil.copytree(played, run)
+    before = {path: path.stat().st_mtime_ns for path in sorted(run.rglob("*"))}
+    inquiries = Inquiries(open_agent(run, Trust(), "cpu"), Trust())
+    first = inquiries.perform({"kind": "start", "source": "replay", "step": 3})
+    inquiries.perform({"kind": "episode", "origin": "replay", "number": 0})
+    inquiries.perform({"kind": "compare", "start": 0, "steps": 3})
+    assert {path: path.stat().st_mtime_ns for path in sorted(run.rglob("*"))} == before
+    shutil.rmtree(run)
+    step = {"kind": "step", "from": first["number"], "action": 0}
+    assert inquiries.answer(step)["kind"] == "state"
+    assert "there is no run 'mine'" in refusal(client(tmp_path), "mine")
 
 
 def test_a_folder_that_is_no_agent_is_named(

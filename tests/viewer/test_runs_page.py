@@ -1,13 +1,12 @@
 """The page of runs in headless Chromium."""
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
-from viewer_pages import no_sideways_scrolling, serving
+from viewer_pages import is_dark, nameless_controls, no_sideways_scrolling, serving
 from viewer_runs import append, event, write_run
 
 pytest_plugins = ("viewer_fixtures",)
@@ -127,8 +126,7 @@ def test_dark_mode_turns_page_and_charts_dark(page: Page, link: str) -> None:
     open_runs(page, link)
     light = painted(page, "collect/return")
     page.emulate_media(color_scheme="dark")
-    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert max(json.loads(f"[{background[4:-1]}]")) < 64
+    assert is_dark(page)
     expect(page.locator("figure canvas").first).to_be_visible()
     page.wait_for_function(
         "old => document.querySelector('figure[data-metric=\"collect/return\"] canvas')"
@@ -139,12 +137,7 @@ def test_dark_mode_turns_page_and_charts_dark(page: Page, link: str) -> None:
 
 def test_every_control_has_a_name(page: Page, link: str) -> None:
     open_runs(page, link)
-    nameless = page.evaluate(
-        """[...document.querySelectorAll("input, button, a, progress, [role=img]")].filter(
-            (each) => !(each.labels?.length || each.textContent.trim()
-                || each.getAttribute("aria-label"))).length"""
-    )
-    assert nameless == 0
+    assert nameless_controls(page) == []
 
 
 def test_a_viewer_that_stopped_is_announced(context: BrowserContext, runs: Path) -> None:

@@ -235,3 +235,9 @@ def test_a_folder_that_is_not_there_is_named(
 ) -> None:
     assert main(["view", str(tmp_path / "nowhere")]) == 2
     assert "is not a folder: name one that holds runs" in capsys.readouterr().err
+
+
+def test_a_run_without_a_world_model_offers_no_dream(tmp_path: Path) -> None:
+    write_run(tmp_path / "mine", recipe="ppo", env="catch")
+    found = row(tmp_path)
+    assert (found["opens"], found["dreams"]) == (True, False)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from dream_runs import train_tiny
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from viewer_pages import serving
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 NO_CHROMIUM = "Chromium is not installed; on Debian: apt-get install chromium"
@@ -56,3 +57,10 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("played") / "catch"
     train_tiny(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def viewer(played: Path) -> Iterator[str]:
+    """The link to the player of the tiny run; the viewer's other pages are beside it."""
+    with serving("play", str(played), "--no-browser") as link:
+        yield link

@@ -1,11 +1,18 @@
 """A viewer in a process of its own, and what holds for all of its pages."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from playwright.sync_api import Page
+
+PATIENCE = 60_000
+"""Milliseconds until an agent is loaded on a busy machine."""
+NAMELESS = """[...document.querySelectorAll("input, select, button, a, progress, [role=img]")]
+    .filter((each) => !(each.labels?.length || each.textContent.trim()
+        || each.getAttribute("aria-label"))).map((each) => each.outerHTML)"""
 
 
 @contextmanager
@@ -23,3 +30,14 @@ def serving(*words: str) -> Iterator[str]:
 def no_sideways_scrolling(page: Page) -> bool:
     wide: int = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     return wide <= 0
+
+
+def is_dark(page: Page) -> bool:
+    background: str = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    return max(json.loads(f"[{background[4:-1]}]")) < 64
+
+
+def nameless_controls(page: Page) -> list[str]:
+    """What a screen reader could not name."""
+    found: list[str] = page.evaluate(NAMELESS)
+    return found

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import Positional, arg
+from tyro.conf import Positional, UseAppendAction, arg
 
 from tokenworlds.commands.options import NO_DEFAULT, Switch, default_text, whole_number
 from tokenworlds.core.errors import UserError, missing_extra
@@ -14,12 +14,18 @@ Port = Annotated[int | None, whole_number(0), default_text("8642, or the next fr
 
 @dataclass(frozen=True, kw_only=True)
 class ServerOptions:
-    """Where the viewer listens."""
+    """Where the viewer listens, and which code of yours agents may execute."""
 
     host: Annotated[str, arg(metavar="ADDRESS")] = "127.0.0.1"
     """Address to serve on; on another than this machine's own, the link holds a token."""
     port: Port = None
     """Port to serve on."""
+    recipe: Annotated[tuple[str, ...], UseAppendAction, NO_DEFAULT, arg(metavar="FILE.py")] = ()
+    """Your own file with classes of an agent; may be repeated."""
+    env: Annotated[str, NO_DEFAULT, arg(metavar="ENV")] = ""
+    """Your own environment, which runs of it may then play: my_env.py:make."""
+    trust: Switch = False
+    """Execute the files and import the modules that an agent names once its page is opened."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,12 +47,14 @@ class View(ServerOptions):
 def show(folder: Path, options: ServerOptions, path: str, opens: bool) -> int:
     """Serve a page of the viewer until Ctrl-C."""
     try:
+        from tokenworlds.viewer.own_code import OwnCode
         from tokenworlds.viewer.serving import serve
     except ModuleNotFoundError as error:
         if error.name not in ("starlette", "uvicorn", "websockets"):
             raise
         raise missing_extra("the viewer", "viewer") from error
-    serve(folder, options.host, options.port, path, opens, announce)
+    own_code = OwnCode(options.recipe, options.env, options.trust)
+    serve(folder, options.host, options.port, path, opens, announce, own_code)
     return 0
 
 

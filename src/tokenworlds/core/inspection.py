@@ -44,6 +44,17 @@ class PredictsSteps(Protocol):
 
 
 @runtime_checkable
+class HoldsTokens(Protocol):
+    """A world whose states hold tokens: those of the frame, or of the change that led to it."""
+
+    def tokens_in(self, carry: Carry) -> Int[Tensor, "B K"] | None:
+        """-1 in rows without a change; None if the states hold continuous latents."""
+
+    def view_with(self, carry: Carry, index: Int[Tensor, "B K"]) -> View:
+        """What a behaviour would read if the state held these tokens instead."""
+
+
+@runtime_checkable
 class ScoresTokens(Protocol):
     """A prior that gives the probabilities of tokens, not only samples of them."""
 

@@ -18,19 +18,22 @@ from tokenworlds.core.errors import UserError
 from tokenworlds.viewer.catalogue import Catalogue, UnknownRun
 from tokenworlds.viewer.curves import Place, read_curves
 from tokenworlds.viewer.guard import Guard
+from tokenworlds.viewer.own_code import NOTHING, OwnCode
 from tokenworlds.viewer.player import Players
 
 STATIC = Path(str(package_files("tokenworlds.viewer") / "static"))
 
 
-def build_app(catalogue: Catalogue, token: str = "") -> Starlette:
+def build_app(catalogue: Catalogue, token: str = "", own_code: OwnCode = NOTHING) -> Starlette:
     """An ASGI application that shows the runs of a catalogue."""
     routes = [
         Route("/", partial(page, STATIC / "index.html")),
         Route("/play", partial(page, STATIC / "play.html")),
+        Route("/tokens", partial(page, STATIC / "tokens.html")),
+        Route("/compare", partial(page, STATIC / "compare.html")),
         Route("/api/runs", answering(lambda _: runs(catalogue))),
         Route("/api/curves", answering(lambda request: curves(catalogue, request))),
-        WebSocketRoute("/api/play", Players(catalogue).welcome),
+        WebSocketRoute("/api/play", Players(catalogue, own_code).welcome),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
     return Starlette(routes=routes, middleware=[Middleware(Guard, token=token)])

@@ -17,6 +17,8 @@ from tokenworlds.sweeps.plan import LOGS
 FRESH = 1.0
 """Seconds for which a listing is reused: every open page asks about once a second."""
 SAVED_AGENT = "config.json"
+NO_MODEL = "tokenworlds.worlds.real:Real.Config"
+"""The world of an agent that does not dream, as run.json names it."""
 
 
 class UnknownRun(UserError):
@@ -78,7 +80,8 @@ def row(name: str, path: Path) -> dict[str, Any]:
         "speed": speed,
         "seconds_left": seconds_left(listed, speed),
         "changed": listed.changed,
-        "playable": listed.state != "damaged",
+        "opens": listed.state != "damaged",
+        "dreams": listed.state != "damaged" and has_model(about),
     }
 
 
@@ -90,6 +93,12 @@ def described(about: Description | None) -> Mapping[str, Any]:
         **{name: getattr(about, name) for name in names},
         "published": published_score(about.recipe, about.env),
     }
+
+
+def has_model(about: Description | None) -> bool:
+    """Whether the agent of a run has a world model: all but PPO on real steps do."""
+    world = {} if about is None else about.settings.get("world", {})
+    return not (isinstance(world, dict) and world.get("type") == NO_MODEL)
 
 
 def published_score(recipe: str, env: str) -> dict[str, Any] | None:

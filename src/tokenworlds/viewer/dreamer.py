@@ -1,75 +1,56 @@
-"""The process of one dream: requests as lines of JSON on standard input, answers on output.
+"""The process of one page's agent: requests as lines of JSON on standard input, answers on output.
 
-A process of its own keeps the server responsive, and ends with its player.
+A process of its own keeps the server responsive, and ends with its page.
 """
 
 import json
 import os
 import sys
-import traceback
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from tokenworlds.core.errors import UserError
+from tokenworlds.viewer.own_code import OwnCode
+
+if TYPE_CHECKING:
+    from tokenworlds.viewer.inquiries import Inquiries
 
 
-def main(folder: str) -> None:
+def main(folder: str, own_code: str) -> None:
     # Environments and libraries may print; answers go to a copy of standard output.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
-        dream = open_dream(Path(folder))
-        write(answers, {"kind": "ready", **dream.describe()})
+        inquiries = open_inquiries(Path(folder), OwnCode.from_argument(own_code))
+        write(answers, {"kind": "ready", **inquiries.describe()})
     except (UserError, OSError) as error:
         write(answers, {"kind": "failed", "problem": str(error)})
         return
     for line in sys.stdin:
-        write(answers, answer(dream, json.loads(line)))
+        write(answers, inquiries.answer(json.loads(line)))
 
 
-def open_dream(folder: Path) -> Any:
+def open_inquiries(folder: Path, own_code: OwnCode) -> "Inquiries":
     import torch
 
     from tokenworlds.agent import open_agent
-    from tokenworlds.runs.own_code import Trust
-    from tokenworlds.viewer.dream import Dream
+    from tokenworlds.viewer.inquiries import Inquiries
 
-    trust = Trust()
+    trust = own_code.load()
     opened = open_agent(folder, trust, device="cpu")
     # Another thread hardly helps a single dream, and training may run beside it.
     torch.set_num_threads(1)
-    return Dream(opened, trust)
-
-
-def answer(dream: Any, request: Any) -> dict[str, Any]:
-    """The state that a request asks for, or the sentence why there is none."""
-    try:
-        return {"kind": "state", **perform(dream, request)}
-    except UserError as error:
-        return {"kind": "problem", "problem": str(error)}
-    except Exception as error:  # The player reads the reason; the log has the rest.
-        traceback.print_exc()
-        return {"kind": "problem", "problem": f"the dream failed: {error!r:.200}"}
-
-
-def perform(dream: Any, request: Any) -> dict[str, Any]:
-    match request:
-        case {
-            "kind": "start",
-            "source": "replay" | "reset" as source,
-            "step": int() | None as step,
-        }:
-            started: dict[str, Any] = dream.start(source, step)
-            return started
-        case {"kind": "step", "from": int(number), "action": action}:
-            stepped: dict[str, Any] = dream.step(number, action)
-            return stepped
-    raise UserError("the page sent a request that this viewer does not know: load it again")
+    return Inquiries(opened, trust)
 
 
 def write(answers: IO[str], document: dict[str, Any]) -> None:
-    answers.write(json.dumps(document) + "\n")
+    try:
+        text = json.dumps(document, allow_nan=False)
+    except ValueError:
+        problem = "the agent computes numbers that are not finite"
+        text = json.dumps({"kind": "problem", "problem": problem})
+    answers.write(text + "\n")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -13,7 +13,7 @@ LOCAL = {"127.0.0.1", "localhost", "::1"}
 COOKIE = "tokenworlds-viewer"
 REFUSED = 1008
 """The websocket code of a policy violation."""
-PAGES = ("/", "/play")
+PAGES = ("/", "/play", "/tokens", "/compare")
 HEADERS = {
     "content-security-policy": "default-src 'self'; img-src 'self' data: blob:; "
     "style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",

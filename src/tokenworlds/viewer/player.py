@@ -11,6 +11,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tokenworlds.core.errors import UserError
 from tokenworlds.viewer.catalogue import Catalogue
+from tokenworlds.viewer.own_code import OwnCode
 
 MOST_PLAYERS = 4
 """Every dream is a process with a model in memory."""
@@ -21,13 +22,13 @@ LONGEST_ANSWER = 2**24
 class Players:
     """Opens a dream for each websocket, as long as there is room."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
-        self.catalogue, self._playing = catalogue, 0
+    def __init__(self, catalogue: Catalogue, own_code: OwnCode) -> None:
+        self.catalogue, self.own_code, self._playing = catalogue, own_code, 0
 
     async def welcome(self, socket: WebSocket) -> None:
         await socket.accept()
         if self._playing >= MOST_PLAYERS:
-            problem = f"{MOST_PLAYERS} dreams are open already: close one of their pages"
+            problem = f"{MOST_PLAYERS} agents are open already: close one of their pages"
             await give_up(socket, problem)
             return
         self._playing += 1
@@ -35,7 +36,7 @@ class Players:
             folder = await asyncio.to_thread(
                 self.catalogue.path, socket.query_params.get("run", "")
             )
-            await play(socket, folder)
+            await play(socket, folder, self.own_code)
         except UserError as error:
             await give_up(socket, str(error))
         except WebSocketDisconnect:
@@ -44,10 +45,10 @@ class Players:
             self._playing -= 1
 
 
-async def play(socket: WebSocket, folder: Path) -> None:
+async def play(socket: WebSocket, folder: Path, own_code: OwnCode) -> None:
     """Carry requests and answers until the page is closed or the process ends."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tokenworlds.viewer.dreamer", str(folder)),
+        *(sys.executable, "-m", "tokenworlds.viewer.dreamer", str(folder), own_code.to_argument()),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         limit=LONGEST_ANSWER,
@@ -78,12 +79,20 @@ async def end(process: asyncio.subprocess.Process, tasks: list[asyncio.Task[None
 async def carry_requests(socket: WebSocket, process: asyncio.subprocess.Process) -> None:
     assert process.stdin is not None
     while True:
-        request = read_request(await socket.receive_text())
+        request = read_request(await receive(socket))
         if request is None:
             await socket.send_json({"kind": "problem", "problem": "the request is not JSON"})
             continue
         process.stdin.write(json.dumps(request).encode() + b"\n")
         await process.stdin.drain()
+
+
+async def receive(socket: WebSocket) -> str:
+    """The next message; empty for one of bytes, which no page sends."""
+    message = await socket.receive()
+    if message["type"] == "websocket.disconnect":
+        raise WebSocketDisconnect(message.get("code", 1000))
+    return message.get("text") or ""
 
 
 def read_request(text: str) -> dict[str, Any] | None:

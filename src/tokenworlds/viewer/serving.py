@@ -12,6 +12,7 @@ import uvicorn
 from tokenworlds.core.errors import UserError
 from tokenworlds.viewer.app import build_app
 from tokenworlds.viewer.catalogue import Catalogue
+from tokenworlds.viewer.own_code import NOTHING, OwnCode
 
 PORT = 8642
 TRIES = 20
@@ -36,6 +37,7 @@ def serve(
     path: str,
     opens: bool,
     announce: Callable[[str], None],
+    own_code: OwnCode = NOTHING,
 ) -> None:
     """Serve the runs below a folder; `announce` gets the link to a page of them."""
     token = "" if is_loopback(host) else secrets.token_urlsafe(16)
@@ -48,7 +50,7 @@ def serve(
             webbrowser.open(link)
 
     config = uvicorn.Config(
-        build_app(Catalogue(folder), token),
+        build_app(Catalogue(folder), token, own_code),
         log_level="warning",
         ws="websockets-sansio",
         ws_max_size=2**16,

@@ -4,7 +4,7 @@ A step is a block of the sequence: its frame as one image token, its action, and
 change from its frame to the next.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import torch
@@ -17,6 +17,7 @@ from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.inspection import Prediction
 from tokenworlds.core.protocols import Head, SequenceModel, Tokenizer
+from tokenworlds.core.trees import where_rows
 from tokenworlds.core.types import (
     ActionSpace,
     Carry,
@@ -41,14 +42,17 @@ from tokenworlds.worlds.tokens import TokenDynamics
 class DeltaIrisCarry:
     """The current frame, and the token that the sequence model has not read yet.
 
-    `starts` is set where no step before the frame is known. See the sequence model's carry for
-    when an older one stays valid.
+    `starts` is set where no step before the frame is known. `index` are the tokens of the change
+    that led to the frame, -1 where none did, and `past` is what changed. See the sequence model's
+    carry for when an older one stays valid.
     """
 
     sequence: Carry
     pending: Int[Tensor, "B n"]
     frame: Float[Tensor, "B C H W"]
     starts: Bool[Tensor, " B"]
+    index: Int[Tensor, "B K"]
+    past: Context
 
 
 class ImageToken(nn.Module):
@@ -218,11 +222,14 @@ class DeltaIris(TwoLearnerWorld, Component):
         nothing = opens.new_zeros((len(frames), 0), dtype=torch.long)
         if len(history) == 1:
             sequence = self.dynamics.sequence.initial(len(frames), room)
+            latest = nothing.new_full((len(frames), self.tokens), -1)
         else:
             index = self._changes(frames, history.action, history.tokens)
             past = self._blocks(frames[:, :-1], history.action[:, :-1], index, opens[:, :-1])
             sequence = self.dynamics.prefill(past, opens, room)
-        return DeltaIrisCarry(sequence, nothing, frames[:, -1], opens[:, -1])
+            latest = index[:, -1].masked_fill(opens[:, -1:], -1)
+        before = Context(frames[:, -2:][:, 0], history.action[:, -2:][:, 0])
+        return DeltaIrisCarry(sequence, nothing, frames[:, -1], opens[:, -1], latest, before)
 
     @torch.no_grad()
     def step(
@@ -241,11 +248,11 @@ class DeltaIris(TwoLearnerWorld, Component):
         x = torch.cat([self._unread(carry), self.dynamics.action(done)[:, None]], dim=1)
         unrolled = self.dynamics.unroll(x, carry.sequence, generator, at_random)
         codes = self.tokenizer.look_up(unrolled.index)
-        decoded = self.tokenizer.decode(codes, Context(carry.frame, done))
-        # Rounded to 8 bits, as if the frame had been stored.
-        frame = (decoded.clamp(0, 1) * 255).round() / 255
+        past = Context(carry.frame, done)
+        frame = to_bytes(self.tokenizer.decode(codes, past))
         no_start = torch.zeros_like(carry.starts)
-        carry = DeltaIrisCarry(unrolled.sequence, unrolled.index[:, -1:], frame, no_start)
+        index = unrolled.index
+        carry = DeltaIrisCarry(unrolled.sequence, index[:, -1:], frame, no_start, index, past)
         return carry, unrolled.outcome
 
     @torch.no_grad()
@@ -283,11 +290,22 @@ class DeltaIris(TwoLearnerWorld, Component):
             return carry
         sequence = self.dynamics.sequence.initial(len(carry.frame))
         start = torch.ones_like(carry.starts)
-        return DeltaIrisCarry(sequence, carry.pending[:, :0], carry.frame, start)
+        return replace(carry, sequence=sequence, pending=carry.pending[:, :0], starts=start)
 
     def view(self, carry: DeltaIrisCarry | History) -> View:
         """The feature is the hidden state at the frame's image token."""
         return View(lambda: self._feature(carry), lambda: carry.frame)
+
+    def tokens_in(self, carry: DeltaIrisCarry | History) -> Int[Tensor, "B K"]:
+        return self._to_carry(carry).index
+
+    @torch.no_grad()
+    def view_with(self, carry: DeltaIrisCarry | History, index: Int[Tensor, "B K"]) -> View:
+        """After another change of the frame before; rows without a change keep their frame."""
+        carry = self._to_carry(carry)
+        codes = self.tokenizer.look_up(index.clamp_min(0))
+        decoded = to_bytes(self.tokenizer.decode(codes, carry.past))
+        return self.view(replace(carry, frame=where_rows(index[:, 0] < 0, carry.frame, decoded)))
 
     @torch.no_grad()
     def _feature(self, carry: DeltaIrisCarry | History) -> Float[Tensor, "B D"]:
@@ -315,6 +333,11 @@ class DeltaIris(TwoLearnerWorld, Component):
     def policy_frames(self, segment: Segment) -> Float[Tensor, "B T C H W"]:
         """The real frames: dreams lose nothing on the way to a frame."""
         return to_frames(segment.frame)
+
+
+def to_bytes(frames: Float[Tensor, "*rest C H W"]) -> Float[Tensor, "*rest C H W"]:
+    """Round to 8 bits, as if the frame had been stored."""
+    return (frames.clamp(0, 1) * 255).round() / 255
 
 
 def pair_frames(

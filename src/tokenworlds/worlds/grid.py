@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import torch
 from einops import rearrange, repeat
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
@@ -239,6 +239,21 @@ class Grid(TwoLearnerWorld, Component):
             return carry.vector if isinstance(carry, GridCarry) else self._encode_latest(carry)
 
         return View(lambda: self._arrange(vector()), lambda: self._decode(vector()))
+
+    @torch.no_grad()
+    def tokens_in(self, carry: GridCarry | History) -> Int[Tensor, "B K"] | None:
+        """The code of each vector; None for continuous latents."""
+        vocabulary = getattr(self.tokenizer, "vocabulary", None)
+        if vocabulary is None:
+            return None
+        vector = carry.vector if isinstance(carry, GridCarry) else self._encode_latest(carry)
+        codes = rearrange(torch.arange(vocabulary, device=vector.device), "v -> v 1")
+        table: Tensor = self.tokenizer.token_vectors(codes)
+        return torch.cdist(vector, table[:, 0].to(vector.dtype)).argmin(dim=-1)
+
+    def view_with(self, carry: GridCarry | History, index: Int[Tensor, "B K"]) -> View:
+        vector: Tensor = self.tokenizer.token_vectors(index)
+        return View(lambda: self._arrange(vector), lambda: self._decode(vector))
 
     @torch.no_grad()
     def _encode_latest(self, history: History) -> Float[Tensor, "B K D"]:

@@ -191,6 +191,16 @@ class Iris(TwoLearnerWorld, Component):
         """The feature is the hidden state at the frame's last token."""
         return View(lambda: self._feature(carry), lambda: self._decode(carry))
 
+    def tokens_in(self, carry: IrisCarry | History) -> Int[Tensor, "B K"]:
+        if isinstance(carry, History):
+            return self._encode(carry.observation[:, -1])
+        return carry.index
+
+    def view_with(self, carry: IrisCarry | History, index: Int[Tensor, "B K"]) -> View:
+        """The feature is that of a history which starts with this frame."""
+        sequence = self.dynamics.sequence.initial(len(index), index.shape[1])
+        return self.view(IrisCarry(sequence, index, index))
+
     @torch.no_grad()
     def _feature(self, carry: IrisCarry | History) -> Float[Tensor, "B D"]:
         carry = self._to_carry(carry)

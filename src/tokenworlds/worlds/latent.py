@@ -223,8 +223,15 @@ class Latent(nn.Module, Component):
             self.reward(hidden), self.termination(hidden), *score_codes(self.prior, hidden, codes)
         )
 
+    def tokens_in(self, carry: LatentCarry) -> Int[Tensor, "B K"]:
+        """Those of the frame, even if the behaviour reads predicted ones."""
+        return carry.index
+
     def view(self, carry: LatentCarry) -> View:
         index = carry.index if carry.policy_index is None else carry.policy_index
+        return self.view_with(carry, index)
+
+    def view_with(self, carry: LatentCarry, index: Int[Tensor, "B K"]) -> View:
         feature = TokenFeature(index, carry.hidden, self.tokenizer.vocabulary)
         return View(lambda: feature, lambda: self.tokenizer.decode(self.tokenizer.look_up(index)))
 

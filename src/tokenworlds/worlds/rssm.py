@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from einops import pack, rearrange, repeat, unpack
-from jaxtyping import Bool, Float, UInt8
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
@@ -367,6 +367,13 @@ class RSSM(nn.Module, Component):
 
     def view(self, carry: RSSMCarry) -> View:
         return View(lambda: carry.feature, lambda: self._decode(carry))
+
+    def tokens_in(self, carry: RSSMCarry) -> Int[Tensor, "B K"]:
+        return carry.sample.argmax(dim=-1)
+
+    def view_with(self, carry: RSSMCarry, index: Int[Tensor, "B K"]) -> View:
+        """The deterministic part stays: it is the memory of earlier frames."""
+        return self.view(RSSMCarry(carry.deter, one_hots(index, self.config.classes)))
 
     def _decode(self, states: RSSMCarry) -> Float[Tensor, "*rest C H W"]:
         deter, lead = pack([states.deter], "* d")

@@ -60,6 +60,7 @@ def play_held_out(
     seed: int,
     temperature: float,
     episodes: int | None = None,
+    longest: int = LONGEST,
 ) -> HeldOut:
     """Play this many games, or without a number `STEPS` steps in each of several environments.
 
@@ -72,7 +73,7 @@ def play_held_out(
     with VectorEnv(env, num_envs=count, seed=seed) as envs:
         generator = torch_generator(seed, "held-out", device=str(agent.device))
         carry = agent.initial(count)
-        for _ in range(STEPS if episodes is None else LONGEST):
+        for _ in range(STEPS if episodes is None else longest):
             running = np.ones(count, bool) if episodes is None else games < shares
             if not running.any():
                 break

@@ -12,12 +12,15 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 export const colour = (index) => (dark.matches ? DARK : LIGHT)[index % LIGHT.length];
 export const onSchemeChange = (listener) => dark.addEventListener("change", listener);
 
-const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+export const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 export class Chart {
-  constructor(metric, title, height) {
+  // pick(step) is called with the step that is clicked.
+  constructor(metric, title, height, pick = null) {
     this.metric = metric;
     this.height = height;
+    this.pick = pick;
+    this.mark = null; // a step with a vertical line
     this.note = make("span", { class: "note" });
     this.readout = make("p", { class: "readout", "aria-hidden": "true" });
     this.plot = make("div", { class: "plot", role: "img" });
@@ -45,11 +48,17 @@ export class Chart {
       this.key = key;
       this.chart?.destroy();
       this.chart = new uPlot(this.#options(raw), data, this.plot);
+      if (this.pick) this.chart.over.addEventListener("click", () => this.chart.cursor.idx !== null && this.pick(this.chart.data[0][this.chart.cursor.idx]));
     } else {
       this.chart.setData(data);
     }
     this.#read(null);
     this.plot.setAttribute("aria-label", this.#summary());
+  }
+
+  setMark(step) {
+    this.mark = step;
+    this.chart?.redraw(false);
   }
 
   destroy() {
@@ -68,7 +77,7 @@ export class Chart {
       width: Math.max(this.plot.clientWidth, 120),
       height: this.height,
       padding: [8, 8, 0, 0],
-      cursor: { y: false, drag: { x: true, y: false }, points: { size: 7 } },
+      cursor: { y: false, drag: { x: !this.pick, y: false }, points: { size: 7 } },
       legend: { show: false },
       scales: { x: { time: false }, y: { distr: this.log ? 3 : 1, range: this.log ? undefined : (_, low, high) => this.#range(low, high) } },
       axes: [
@@ -76,7 +85,7 @@ export class Chart {
         { ...axis, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick))), size: 56 },
       ],
       series: [{}, ...series],
-      hooks: { draw: [(chart) => this.#drawPublished(chart)], setCursor: [(chart) => this.#read(chart.cursor.idx)] },
+      hooks: { draw: [(chart) => this.#drawPublished(chart), (chart) => this.#drawMark(chart)], setCursor: [(chart) => this.#read(chart.cursor.idx)] },
     };
   }
 
@@ -110,6 +119,14 @@ export class Chart {
       ctx.fillText(`published ${score.agent} ${number(score.value)}`, bbox.left + bbox.width - 4 * ratio, y);
       ctx.restore();
     }
+  }
+
+  #drawMark(chart) {
+    if (this.mark === null) return;
+    const { ctx, bbox } = chart, x = Math.round(chart.valToPos(this.mark, "x", true));
+    if (x < bbox.left || x > bbox.left + bbox.width) return;
+    ctx.fillStyle = style("--accent");
+    ctx.fillRect(x - devicePixelRatio, bbox.top, 2 * devicePixelRatio, bbox.height);
   }
 
   #read(index) {

@@ -1,34 +1,27 @@
-// The dream player: one websocket, a tree of states, and who acts.
+// The dream player: a tree of states, and who acts.
 
+import { Agent, calm, say } from "./agent.js";
+import { Alternatives } from "./alternatives.js";
 import { find, make } from "./dom.js";
 import { count, number } from "./format.js";
 import { Keys, normal } from "./keys.js";
+import { showPages } from "./pages.js";
+import { showPolicy } from "./policy.js";
+import { Pad } from "./pad.js";
+import { drawTokens } from "./token_grid.js";
 import { Tree } from "./tree.js";
 
-const run = new URLSearchParams(location.search).get("run") ?? ".";
 const MOST_WAITING = 8; // actions that are typed faster than the model dreams
-let socket, about, keys, tree = null, busy = false, running = false, byAgent = false;
+let about, keys, pad = null, tree = null, running = false, byAgent = false;
 let waiting = [], times = [], timer = 0;
 
-function connect() {
-  const scheme = location.protocol === "https:" ? "wss" : "ws";
-  socket = new WebSocket(`${scheme}://${location.host}/api/play?${new URLSearchParams({ run })}`);
-  socket.addEventListener("message", (event) => receive(JSON.parse(event.data)));
-  socket.addEventListener("close", () => {
-    setRunning(false);
-    for (const button of document.querySelectorAll("button, select, input")) button.disabled = true;
-    if (find("#problem").hidden) complain("The viewer closed the connection: load the page again.");
-  });
-}
+const agent = new Agent({ ready, state: arrive, alternatives: arriveAlternatives, problem: halt, failed: halt, closed: () => setRunning(false) });
+const alternatives = new Alternatives(askAlternatives, goOn);
 
-function receive(answer) {
-  if (answer.kind === "ready") return ready(answer);
-  if (answer.kind === "state") return arrive(answer);
-  busy = false;
+function halt(answer) {
   waiting = [];
   setRunning(false);
-  complain(answer.problem);
-  if (answer.kind === "failed") find("#wait").textContent = "";
+  if (answer.kind === "failed" || !tree) find("#wait").textContent = "";
 }
 
 function ready(answer) {
@@ -36,7 +29,8 @@ function ready(answer) {
   keys = new Keys(about.discrete ? about.actions : []);
   document.title = `${about.env} dream`;
   find("#about").textContent = [about.recipe, about.env].filter(Boolean).join(" · ");
-  for (const id of ["run", "forward", "start", "branch", "time"]) find(`#${id}`).disabled = false;
+  showPages(find("#pages"), about);
+  for (const id of ["run", "forward", "start", "branch", "time", "again"]) find(`#${id}`).disabled = false;
   if (!about.replay_steps) {
     find("#source").value = "reset";
     find('#source option[value="replay"]').disabled = true;
@@ -45,26 +39,19 @@ function ready(answer) {
   find("#replay-step").title = `0 to ${count(about.replay_steps - 1)}`;
   showSource();
   showActions();
+  alternatives.setActions(about);
   start();
 }
 
 function showActions() {
   const box = find("#actions");
-  if (about.discrete) {
-    box.replaceChildren(...about.actions.map((name, action) =>
-      make("button", { "data-action": action, onclick: () => act(action) }, name, make("kbd", { "aria-hidden": "true" }, keys.label(action)))));
+  if (!about.discrete) {
+    pad = new Pad(about.actions, () => !running && !byAgent && act(pad.action));
+    box.replaceChildren(...pad.elements, make("button", { onclick: () => act(pad.action) }, "Act", make("kbd", { "aria-hidden": "true" }, "Enter")));
     return;
   }
-  box.replaceChildren(
-    ...about.actions.map((name) => make("label", { class: "slider" }, name, make("input", { type: "range", min: -1, max: 1, step: 0.05, value: 0 }))),
-    make("button", { onclick: () => act(sliders()) }, "Act"));
-}
-
-const sliders = () => [...document.querySelectorAll("#actions input")].map((each) => Number(each.value));
-
-function send(request) {
-  busy = true;
-  socket.send(JSON.stringify(request));
+  box.replaceChildren(...about.actions.map((name, action) =>
+    make("button", { "data-action": action, onclick: () => act(action) }, name, make("kbd", { "aria-hidden": "true" }, keys.label(action)))));
 }
 
 function start() {
@@ -72,39 +59,60 @@ function start() {
   tree = null;
   waiting = [];
   setRunning(false);
+  alternatives.stop();
   say("Starting a dream…");
-  send({ kind: "start", source: find("#source").value, step: step === "" ? null : Number(step) });
+  agent.send({ kind: "start", source: find("#source").value, step: step === "" ? null : Number(step) });
 }
 
 // An action of the player takes effect at the state that is shown.
 function act(action) {
-  if (!tree || socket.readyState !== WebSocket.OPEN) return;
-  if (busy) {
+  if (!tree || !agent.open) return;
+  if (agent.busy) {
     if (waiting.length < MOST_WAITING) waiting.push(action);
     return;
   }
-  send({ kind: "step", from: tree.cursor, action });
+  alternatives.stop();
+  agent.send({ kind: "step", from: tree.cursor, action });
 }
 
 function arrive(state) {
-  busy = false;
-  find("#problem").hidden = true;
+  calm();
   if (!tree) {
     tree = new Tree(state);
-    say("Act by the keys beside the buttons.");
+    say(about.discrete ? "Act by the keys beside the buttons." : "Act by the sliders, or by pointing at the pad.");
   } else {
-    const branched = tree.add(state);
-    if (branched) say(`Branch ${tree.branch + 1} from step ${count(state.step - 1)}.`);
-    if (state.terminated > 0.5) {
-      setRunning(false);
-      waiting = [];
-      say("The world model expects the episode to end here. Act on, rewind, or start a new dream.");
-    }
+    add(state);
   }
   times = [...times.slice(-20), performance.now()];
   show();
   if (waiting.length) act(waiting.shift());
   else if (running) plan();
+}
+
+function add(state) {
+  const branched = tree.add(state);
+  if (branched) say(`Branch ${tree.branch + 1} from step ${count(state.step - 1)}.`);
+  if (state.terminated > 0.5) {
+    setRunning(false);
+    waiting = [];
+    say("The world model expects the episode to end here. Act on, rewind, or start a new dream.");
+  }
+}
+
+function askAlternatives(action) {
+  if (tree && !running && !agent.busy && agent.open) agent.send({ kind: "alternatives", from: tree.cursor, action: action === null || about.discrete ? action : pad.action });
+}
+
+function arriveAlternatives(answer) {
+  if (tree?.cursor === answer.from) alternatives.show(answer.states, about);
+  if (waiting.length) act(waiting.shift());
+  else if (running) plan();
+}
+
+function goOn(state) {
+  if (state.parent !== tree.cursor) return;
+  add(state);
+  show();
 }
 
 function plan() {
@@ -114,12 +122,12 @@ function plan() {
 }
 
 function tick() {
-  if (running && !busy && tree) act(nextAction());
+  if (running && !agent.busy && tree) act(nextAction());
 }
 
 function nextAction() {
   if (byAgent) return null;
-  return about.discrete ? keys.action() ?? keys.idle : sliders();
+  return about.discrete ? keys.action() ?? keys.idle : pad.action;
 }
 
 function setRunning(on) {
@@ -127,31 +135,25 @@ function setRunning(on) {
   find("#run").textContent = on ? "⏸ Pause" : "▶ Run";
   find("#run").setAttribute("aria-pressed", on);
   if (on) plan();
+  else if (tree) alternatives.plan();
 }
 
-function setActor(agent) {
-  byAgent = agent;
-  find("#you").setAttribute("aria-pressed", !agent);
-  find("#agent").setAttribute("aria-pressed", agent);
-  say(agent ? "The agent acts." : "You act.");
+function setActor(agentActs) {
+  byAgent = agentActs;
+  find("#you").setAttribute("aria-pressed", !agentActs);
+  find("#agent").setAttribute("aria-pressed", agentActs);
+  say(agentActs ? "The agent acts." : "You act.");
 }
 
-function rewind() {
+function move(change) {
   if (!tree) return;
   setRunning(false);
   waiting = [];
-  tree.go(tree.current.step - 1);
+  change();
   show();
 }
 
-function say(text) {
-  find("#status").textContent = text;
-}
-
-function complain(text) {
-  find("#problem").textContent = text;
-  find("#problem").hidden = false;
-}
+const rewind = () => move(() => tree.go(tree.current.step - 1));
 
 function show() {
   const state = tree.current, path = tree.path();
@@ -172,9 +174,11 @@ function show() {
   find("#termination-bar").value = state.terminated ?? 0;
   for (const button of document.querySelectorAll("#actions [data-action]")) button.classList.toggle("taken", Number(button.dataset.action) === state.action);
   showBranches();
-  showPolicy(state);
-  showTokens(state);
+  showPolicy(find("#policy tbody"), state.policy, about);
+  find("#tokens-note").textContent = state.tokens ? (about.changes ? "of the change to this frame" : "of this frame") : "none";
+  drawTokens(find("#tokens"), state.tokens, { grid: about.grid });
   showRate();
+  if (!running && !waiting.length) alternatives.plan();
 }
 
 function showBranches() {
@@ -184,40 +188,6 @@ function showBranches() {
     select.dataset.ready = "yes";
   }
   select.value = tree.branch;
-}
-
-function showPolicy(state) {
-  const body = find("#policy tbody");
-  if (!state.policy) {
-    body.replaceChildren(make("tr", {}, make("td", {}, "This agent does not tell its policy.")));
-    return;
-  }
-  if (body.children.length !== state.policy.length || !body.querySelector("progress")) {
-    body.replaceChildren(...about.actions.map((name) => make("tr", {}, make("th", { scope: "row" }, name),
-      make("td", { class: "bar" }, make("progress", { max: 1, "aria-label": name })), make("td", { class: "number" }))));
-  }
-  state.policy.forEach((value, index) => {
-    const [, bar, text] = body.children[index].children;
-    bar.firstChild.value = about.discrete ? value : (value + 1) / 2;
-    text.textContent = about.discrete ? `${(100 * value).toFixed(0)} %` : number(value);
-  });
-}
-
-function showTokens(state) {
-  const canvas = find("#tokens");
-  find("#tokens-note").textContent = !state.tokens ? "none" : state.encoded_again ? "of the decoded frame" : "sampled by the world model";
-  canvas.hidden = !state.tokens;
-  if (!state.tokens) return;
-  const columns = state.grid ? state.grid[1] : Math.ceil(Math.sqrt(state.tokens.length));
-  canvas.width = columns;
-  canvas.height = Math.ceil(state.tokens.length / columns);
-  const context = canvas.getContext("2d");
-  state.tokens.forEach((token, index) => {
-    // The golden angle keeps the hues of neighbouring tokens apart; a token keeps its colour.
-    context.fillStyle = `hsl(${(token * 137.508) % 360} 62% ${42 + (token % 4) * 8}%)`;
-    context.fillRect(index % columns, Math.floor(index / columns), 1, 1);
-  });
-  canvas.setAttribute("aria-label", `${state.tokens.length} tokens of the frame`);
 }
 
 function showRate() {
@@ -243,19 +213,18 @@ function typing(target) {
 }
 
 addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target) || !about) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || !about || !agent.open) return;
+  if (event.key === "Enter" && event.target.closest?.("#actions .slider")) act(pad.action);
+  if (typing(event.target)) return;
   const key = normal(event.key);
   if (keys.keys.has(key)) {
     // A focused button would also be pressed by space, a slider moved by arrows.
     event.preventDefault();
     keys.held.add(key);
     if (!running && !byAgent) act(keys.action(key));
-  } else if (COMMANDS[key] && !event.repeat) {
+  } else if (COMMANDS[key] && (!event.repeat || key === "Backspace")) {
     event.preventDefault();
     COMMANDS[key]();
-  } else if (key === "Backspace") {
-    event.preventDefault();
-    rewind();
   }
 });
 addEventListener("keyup", (event) => keys?.held.delete(normal(event.key)));
@@ -268,17 +237,5 @@ find("#you").addEventListener("click", () => setActor(false));
 find("#agent").addEventListener("click", () => setActor(true));
 find("#source").addEventListener("change", showSource);
 find("#speed").addEventListener("input", (event) => (find("#speed-value").textContent = `${event.target.value}/s`));
-find("#time").addEventListener("input", (event) => {
-  if (!tree) return;
-  setRunning(false);
-  waiting = [];
-  tree.go(Number(event.target.value));
-  show();
-});
-find("#branch").addEventListener("change", (event) => {
-  setRunning(false);
-  tree.chooseBranch(Number(event.target.value));
-  show();
-});
-
-connect();
+find("#time").addEventListener("input", (event) => move(() => tree.go(Number(event.target.value))));
+find("#branch").addEventListener("change", (event) => move(() => tree.chooseBranch(Number(event.target.value))));

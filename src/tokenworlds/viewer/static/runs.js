@@ -9,6 +9,8 @@ const EVERY = 1000;
 const FIRST = 4; // runs that are ticked at the beginning
 const RETURNS = ["evaluation/return", "collect/return"];
 
+const LINKS = [["/play", "Play", "Play in the dream"], ["/tokens", "Tokens", "Tokens"], ["/compare", "Compare", "Dream and reality side by side"]];
+
 const curves = new Curves();
 const chosen = new Map(); // name of a run → index of its colour
 const charts = new Map(); // metric → Chart
@@ -105,10 +107,13 @@ function rowElement(row) {
     make("td", { class: `number${row.score === null ? " empty" : ""}`, "data-label": "Return" }, number(row.score), ...(row.score_kind ? [make("span", { class: "kind" }, row.score_kind)] : [])),
     make("td", { class: `number${row.speed === null ? " empty" : ""}`, "data-label": "Steps/s" }, number(row.speed)),
     make("td", { class: `number${row.seconds_left === null ? " empty" : ""}`, "data-label": "Time left" }, duration(row.seconds_left)),
-    make("td", { class: row.playable ? "wide" : "empty" }, ...(row.playable
-      ? [make("a", { class: "button", href: `/play?${new URLSearchParams({ run: row.name })}`, "aria-label": `Play in the dream of ${row.title}` }, "Play")] : [])),
+    make("td", { class: row.opens ? "wide links" : "empty" }, ...LINKS.filter(([path]) => row.dreams || (row.opens && path === "/tokens")).map(([path, title, what]) => linkTo(row, path, title, what))),
   ];
   return make("tr", { "data-run": row.name }, ...cells);
+}
+
+function linkTo(row, path, title, what) {
+  return make("a", { class: "button", href: `${path}?${new URLSearchParams({ run: row.name })}`, "aria-label": `${what} of ${row.title}` }, title);
 }
 
 function stepsCell(row) {
