@@ -51,6 +51,7 @@ def test_dream_and_reality_are_compared_and_the_plot_grows(page: Page, viewer: s
     page.get_by_role("button", name="Dream from many starts").click()
     plot = page.locator("#horizon .plot")
     expect(plot).to_have_attribute("aria-label", re.compile("dream: .* after 1 step"))
-    expect(page.locator("#many-status")).to_have_text(re.compile(r"(\d+) of \1 dreams"))
+    counted = re.compile(r"(\d+) of \1 dreams")
+    expect(page.locator("#many-status")).to_have_text(counted, timeout=PATIENCE)
     assert nameless_controls(page) == []
     assert fits_a_phone_in_the_dark(page)

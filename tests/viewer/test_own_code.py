@@ -48,7 +48,7 @@ def answer(own_code: OwnCode) -> dict[str, Any]:
     """What the viewer says to a start from the reset of the user's environment."""
     opened = untrained("step-vq-m")
     assert opened.env is not None
-    env = replace(opened.env, name=GAME)
+    env = replace(opened.env, name=GAME, protocol="gymnasium")
     return Inquiries(OpenedAgent(opened.agent, env), own_code.load()).answer(START)
 
 

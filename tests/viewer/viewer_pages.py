@@ -34,7 +34,8 @@ def no_sideways_scrolling(page: Page) -> bool:
 
 def is_dark(page: Page) -> bool:
     background: str = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    return max(json.loads(f"[{background[4:-1]}]")) < 64
+    colours: list[int] = json.loads(f"[{background[4:-1]}]")
+    return max(colours) < 64
 
 
 def nameless_controls(page: Page) -> list[str]:

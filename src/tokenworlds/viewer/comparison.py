@@ -164,8 +164,8 @@ def errors(
 
 
 def following(
-    frames: UInt8[np.ndarray, "N T H W C"], starts: Places
-) -> UInt8[np.ndarray, "S h H W C"]:
+    frames: UInt8[np.ndarray, "N T y x C"], starts: Places
+) -> UInt8[np.ndarray, "W h y x C"]:
     """The frames after each start; the last one is repeated."""
     after = starts[:, 1:] + 1 + np.arange(HORIZON)
     found: NDArray[np.uint8] = frames[starts[:, :1], np.minimum(after, frames.shape[1] - 1)]
