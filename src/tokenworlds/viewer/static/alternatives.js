@@ -58,7 +58,7 @@ export class Alternatives {
 
   #sample(state, index, unsure, about) {
     const canvas = make("canvas", { role: "img" });
-    drawTokens(canvas, state.tokens, { grid: about.grid, marked: unsure, label: `Tokens of sample ${index + 1}` });
+    drawTokens(canvas, state.tokens, { grid: about.grid, marked: unsure, plain: true, label: `Tokens of sample ${index + 1}` });
     return make("button", { class: "sample", onclick: () => this.choose(state), "aria-label": `Go on from sample ${index + 1}: reward ${number(state.reward)}` },
       make("img", { src: state.frame, alt: "" }), canvas, make("span", {}, `reward ${number(state.reward)}`));
   }

@@ -193,7 +193,8 @@ function showBranches() {
 function showRate() {
   const recent = times.filter((time) => time > performance.now() - 5000);
   const span = recent.at(-1) - recent[0];
-  find("#rate").textContent = recent.length > 2 ? `${((1000 * (recent.length - 1)) / span).toFixed(1)} frames/s` : "– frames/s";
+  // A pause keeps the last rate.
+  if (recent.length > 2) find("#rate").textContent = `${((1000 * (recent.length - 1)) / span).toFixed(1)} frames/s`;
 }
 
 function showSource() {

@@ -5,13 +5,16 @@ const LABELLED = 20; // pixels of a cell that has room for its number
 
 // The golden angle keeps the hues of neighbouring tokens apart.
 export const hue = (token) => (token * 137.508) % 360;
-export const colour = (token) => `hsl(${hue(token)} 62% ${38 + (token % 4) * 8}%)`;
+const lightness = (token) => 38 + (token % 4) * 8;
+export const colour = (token) => `hsl(${hue(token)} 62% ${lightness(token)}%)`;
+// Yellow and green are brighter than blue of the same lightness.
+const ink = (token) => (lightness(token) + (hue(token) > 40 && hue(token) < 195 ? 14 : 0) > 58 ? "#000" : "#fff");
 
 // On their grid, else nearly square.
 export const columnsOf = (count, grid) => (grid ? grid[1] : Math.ceil(Math.sqrt(count)));
 
-// marked: the cells to outline; shades: tokens are levels of grey.
-export function drawTokens(canvas, tokens, { grid = null, marked = new Set(), shades = false, label = "" } = {}) {
+// marked: the cells to outline; shades: tokens are levels of grey; plain: no numbers in the cells.
+export function drawTokens(canvas, tokens, { grid = null, marked = new Set(), shades = false, plain = false, label = "" } = {}) {
   canvas.hidden = !tokens;
   if (!tokens) return;
   const { context, columns, cell } = prepare(canvas, tokens.length, grid);
@@ -19,7 +22,7 @@ export function drawTokens(canvas, tokens, { grid = null, marked = new Set(), sh
     const [x, y] = [(index % columns) * cell, Math.floor(index / columns) * cell];
     context.fillStyle = shades ? `rgb(${token} ${token} ${token})` : colour(token);
     context.fillRect(x, y, cell, cell);
-    if (cell >= LABELLED && !shades) write(context, String(token), x, y, cell);
+    if (cell >= LABELLED && !shades && !plain) write(context, String(token), x, y, cell, ink(token));
     if (marked.has(index)) outline(context, x, y, cell);
   });
   canvas.setAttribute("aria-label", label || `${tokens.length} tokens of the frame`);
@@ -33,8 +36,8 @@ export function prepare(canvas, count, grid) {
   return { context: canvas.getContext("2d"), columns, rows, cell };
 }
 
-export function write(context, text, x, y, cell, ink = "#fff") {
-  context.fillStyle = ink;
+export function write(context, text, x, y, cell, fill) {
+  context.fillStyle = fill;
   context.font = `${Math.min(13, Math.floor(cell * 0.42))}px system-ui`;
   context.textAlign = "center";
   context.textBaseline = "middle";
