@@ -8,11 +8,12 @@ python := .venv/bin/python
 tests := OMP_NUM_THREADS=1 $(python) -m pytest -n $(or $(WORKERS),2) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow faults wheel results docs check format clean distclean
+.PHONY: help setup demo play test test-slow faults wheel results docs check format clean distclean
 
 help:
 	@echo "make setup      create .venv and install the pinned dependencies and the package"
 	@echo "make demo       train the default agent on the default game, a few minutes"
+	@echo "make play       play in the dream of a pretrained agent, in a browser"
 	@echo "make test       the everyday tests;  make test-slow  all of them"
 	@echo "make faults     kills, power losses, damages and nonsense;  MINUTES=20"
 	@echo "make wheel      build dist/*.whl, install it elsewhere and use it"
@@ -27,6 +28,9 @@ setup:
 
 demo: setup
 	@$(in) .venv/bin/tokenworlds train
+
+play: setup
+	@$(in) .venv/bin/tokenworlds play
 
 test: setup
 	@$(in) $(tests) -m "not slow"

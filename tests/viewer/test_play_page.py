@@ -200,11 +200,3 @@ def test_a_folder_that_is_no_agent_is_named(
 ) -> None:
     assert main(["play", str(tmp_path)]) == 2
     assert "is not the folder of a run or of a saved agent" in capsys.readouterr().err
-
-
-def test_without_a_run_in_the_folder_runs_there_is_nothing_to_play(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["play"]) == 2
-    assert "there is no run in runs/ to play" in capsys.readouterr().err

@@ -44,8 +44,8 @@ class View(ServerOptions):
         return show(folder, self, path="", opens=self.open)
 
 
-def show(folder: Path, options: ServerOptions, path: str, opens: bool) -> int:
-    """Serve a page of the viewer until Ctrl-C."""
+def show(folder: Path, options: ServerOptions, path: str, opens: bool, start: str = "") -> int:
+    """Serve a page of the viewer until Ctrl-C; see `serve` for `start`."""
     try:
         from tokenworlds.viewer.own_code import OwnCode
         from tokenworlds.viewer.serving import serve
@@ -54,7 +54,7 @@ def show(folder: Path, options: ServerOptions, path: str, opens: bool) -> int:
             raise
         raise missing_extra("the viewer", "viewer") from error
     own_code = OwnCode(options.recipe, options.env, options.trust)
-    serve(folder, options.host, options.port, path, opens, announce, own_code)
+    serve(folder, options.host, options.port, path, opens, announce, own_code, start)
     return 0
 
 

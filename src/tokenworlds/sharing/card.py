@@ -19,10 +19,8 @@ CARD, CURVE = "README.md", "curve.png"
 LIBRARY = "library_name: tokenworlds"
 LONGEST_CARD = 2**20
 OWN_LICENSE, UNKNOWN_LICENSE = "mit", "other"
-COMPACT = (
-    "large matrices rounded to bytes, with a scale for each row; without target networks. "
-    "The scores are those of the weights before rounding"
-)
+COMPACT = "large matrices rounded to bytes, with a scale for each row; without target networks"
+UNROUNDED = "; scored before rounding"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,20 +42,24 @@ def write_card(
     license: str = "",
     source: str = "",
     compact: bool = False,
+    measured: Sequence[Result] | None = None,
 ) -> None:
     """Write README.md, and curve.png if the agent's run has metrics.
+
+    `measured` are evaluations of the saved weights; without them the card shows those of the run.
 
     A README.md that is no card of tokenworlds stays as it is.
     """
     if not replaceable(folder):
         warnings.warn(f"{folder / CARD} is no model card, so it was kept", stacklevel=3)
         return
-    results = list(results_of(opened))
+    results = list(results_of(opened) if measured is None else measured)
+    stored = COMPACT + (UNROUNDED if measured is None and results else "")
     curve = write_curve(folder, opened, results)
     own = OWN_LICENSE if opened.run is not None else UNKNOWN_LICENSE
     card = Card(
         title=title_of(opened),
-        rows=rows_of(opened) | ({"weights": COMPACT} if compact else {}),
+        rows=rows_of(opened) | ({"weights": stored} if compact else {}),
         license=license or own,
         results=results,
         command=command_of(opened),

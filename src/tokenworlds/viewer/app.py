@@ -32,6 +32,7 @@ def build_app(catalogue: Catalogue, token: str = "", own_code: OwnCode = NOTHING
         Route("/tokens", partial(page, STATIC / "tokens.html")),
         Route("/compare", partial(page, STATIC / "compare.html")),
         Route("/api/runs", answering(lambda _: runs(catalogue))),
+        Route("/api/agents", answering(lambda _: agents(catalogue))),
         Route("/api/curves", answering(lambda request: curves(catalogue, request))),
         WebSocketRoute("/api/play", Players(catalogue, own_code).welcome),
         Mount("/static", StaticFiles(directory=STATIC)),
@@ -62,6 +63,10 @@ def answering(read: Callable[[Request], Any]) -> Callable[[Request], Any]:
 
 def runs(catalogue: Catalogue) -> dict[str, Any]:
     return {"folder": str(catalogue.root), "runs": catalogue.rows()}
+
+
+def agents(catalogue: Catalogue) -> dict[str, Any]:
+    return {"agents": catalogue.agents(), "start": catalogue.start}
 
 
 def curves(catalogue: Catalogue, request: Request) -> dict[str, Any]:

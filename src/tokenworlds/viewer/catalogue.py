@@ -26,10 +26,15 @@ class UnknownRun(UserError):
 
 
 class Catalogue:
-    """Runs by name, which is the path below the folder; "." is the folder itself."""
+    """Runs by name, which is the path below the folder; "." is the folder itself.
 
-    def __init__(self, root: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        self.root, self._clock = root, clock
+    A folder of saved agents has no run of its own: "." is then the agent called `start`.
+    """
+
+    def __init__(
+        self, root: Path, clock: Callable[[], float] = time.monotonic, start: str = ""
+    ) -> None:
+        self.root, self._clock, self.start = root, clock, start
         self._listed: tuple[float, list[dict[str, Any]]] | None = None
 
     def paths(self) -> dict[str, Path]:
@@ -38,7 +43,14 @@ class Catalogue:
         found = {str(path.relative_to(self.root)): path for path in find_runs(self.root)}
         if (self.root / SAVED_AGENT).is_file():
             found["."] = self.root
+        if self.start:
+            found |= {path.name: path for path in sorted(self.root.iterdir()) if is_saved(path)}
+            found["."] = found[self.start]
         return found
+
+    def agents(self) -> list[str]:
+        """The saved agents that a page lets the user choose from."""
+        return [name for name in self.paths() if name != "."] if self.start else []
 
     def path(self, name: str) -> Path:
         """The folder of a run; `UnknownRun` unless it is there now."""

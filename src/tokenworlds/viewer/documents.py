@@ -13,17 +13,18 @@ from tokenworlds.agent import OpenedAgent
 from tokenworlds.core.inspection import Assessment, HoldsTokens
 from tokenworlds.core.protocols import World
 from tokenworlds.core.types import Carry, Outcome
+from tokenworlds.sharing.saving import training_of
 from tokenworlds.viewer.action_names import action_names
 from tokenworlds.worlds.real import Real
 
 
 def describe_agent(opened: OpenedAgent, replay_steps: int) -> dict[str, Any]:
     """What a page must know before it asks for anything."""
-    agent, env, spec = opened.agent, opened.env, opened.spec
+    agent, env, training = opened.agent, opened.env, training_of(opened)
     tokenizer = getattr(agent.world, "tokenizer", None)
     return {
         "env": "" if env is None else env.name,
-        "recipe": "" if spec is None else f"{spec.recipe_name} {spec.size}",
+        "recipe": "" if training is None else f"{training.recipe} {training.size}",
         "discrete": agent.action_space.discrete,
         "actions": action_names("" if env is None else env.name, agent.action_space),
         "replay_steps": replay_steps,

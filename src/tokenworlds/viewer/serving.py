@@ -38,8 +38,12 @@ def serve(
     opens: bool,
     announce: Callable[[str], None],
     own_code: OwnCode = NOTHING,
+    start: str = "",
 ) -> None:
-    """Serve the runs below a folder; `announce` gets the link to a page of them."""
+    """Serve the runs below a folder; `announce` gets the link to a page of them.
+
+    With `start` the folder holds saved agents, and its player begins with the one of this name.
+    """
     token = "" if is_loopback(host) else secrets.token_urlsafe(16)
     listening = listen(host, port)
     link = link_to(host, listening.getsockname()[1], path, token)
@@ -50,7 +54,7 @@ def serve(
             webbrowser.open(link)
 
     config = uvicorn.Config(
-        build_app(Catalogue(folder), token, own_code),
+        build_app(Catalogue(folder, start=start), token, own_code),
         log_level="warning",
         ws="websockets-sansio",
         ws_max_size=2**16,

@@ -8,12 +8,14 @@ import torch
 
 from tokenworlds.agent import BEHAVIOUR, JOINT, Agent, OpenedAgent
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import Segment
 from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.evaluation.world.held_out import HeldOut, play_held_out
 from tokenworlds.replay.sampling import gather
 from tokenworlds.replay.store import ReplayStore
 from tokenworlds.runs.own_code import Trust
+from tokenworlds.sharing.starts import read_starts
 from tokenworlds.training.evaluation import open_replay
 
 LONGEST = 256
@@ -108,9 +110,23 @@ class Source:
             longest=longest,
         )
 
+    @cached_property
+    def starts(self) -> Segment | None:
+        """The recorded steps that were saved with an agent."""
+        folder = self.opened.folder
+        return None if folder is None else read_starts(folder, self.opened.agent)
+
     def reset(self, rng: np.random.Generator) -> Segment:
-        """The first frame of a new game."""
-        game = self.env().make(evaluation=True)
+        """The first frame of a new game, or a saved start where its environment is missing."""
+        try:
+            game = self.env().make(evaluation=True)
+        except UserError:
+            if self.starts is None:
+                raise
+            rows, steps = self.starts.first.shape
+            row, end = int(rng.integers(rows)), int(rng.integers(steps)) + 1
+            kept = self.starts.window(slice(max(end - context_of(self.opened.agent), 0), end))
+            return map_tensors(lambda leaf: leaf[row : row + 1], kept)
         try:
             frame = game.reset(int(rng.integers(2**31)))
         finally:
