@@ -11,11 +11,14 @@ from tokenworlds.agent import OpenedAgent, open_agent
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.inspection import HoldsTokens
 from tokenworlds.core.types import ActionSpace
+from tokenworlds.pretrained import DEFAULT, folder_of
 from tokenworlds.runs.own_code import Trust
 from tokenworlds.viewer import dream as dreams
 from tokenworlds.viewer.action_names import action_names
 from tokenworlds.viewer.dream import Dream
+from tokenworlds.viewer.dreamer import open_inquiries
 from tokenworlds.viewer.inquiries import Inquiries
+from tokenworlds.viewer.own_code import NOTHING
 from tokenworlds.viewer.source import Source
 
 pytest_plugins = ("viewer_fixtures",)
@@ -119,6 +122,18 @@ def test_a_dream_starts_at_the_recorded_step_that_is_named(played: Path) -> None
 def test_a_step_outside_replay_is_named_with_the_steps_there_are(played: Path) -> None:
     with pytest.raises(UserError, match="replay has the steps 0 to 31, not 32"):
         inquiries_of(played).dream.start("replay", 32)
+
+
+def test_a_saved_agent_dreams_from_the_steps_that_were_saved_with_it() -> None:
+    inquiries = open_inquiries(folder_of(DEFAULT), NOTHING)
+    steps = inquiries.describe()["replay_steps"]
+    assert steps > 0
+    start = {"kind": "start", "source": "replay", "step": steps - 1}
+    number = inquiries.perform(start)["number"]
+    assert inquiries.perform({"kind": "step", "from": number, "action": None})["step"] == 1
+    episode = inquiries.perform({"kind": "episode", "origin": "replay", "number": None})
+    found = inquiries.perform({"kind": "steps", "from": 0, "count": episode["length"]})
+    assert len(found["steps"]) == episode["length"]
 
 
 def test_an_agent_without_its_run_starts_from_resets_alone() -> None:

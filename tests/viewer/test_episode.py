@@ -88,7 +88,7 @@ def test_episodes_of_replay_are_numbered_and_begin_where_a_game_began(recorded: 
     assert replay is not None
     assert sum(end - begin for _, begin, end in recorded.source.episodes()) == 32
     for env, begin, _ in recorded.source.episodes():
-        assert begin == 0 or replay.records["first"][env, begin]
+        assert begin == 0 or replay.first[env, begin]
     problem = recorded.answer({"kind": "episode", "origin": "replay", "number": 10**6})["problem"]
     assert "replay has the episodes 0 to" in problem
 

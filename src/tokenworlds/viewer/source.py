@@ -1,10 +1,13 @@
-"""Real steps of an agent: those of its replay, and games of its environment."""
+"""Real steps of an agent: recorded ones, and games of its environment."""
 
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Int
 
 from tokenworlds.agent import BEHAVIOUR, JOINT, Agent, OpenedAgent
 from tokenworlds.core.errors import UserError
@@ -22,19 +25,56 @@ LONGEST = 256
 """Steps of an episode that are shown at most."""
 
 
-class Source:
-    """Replay steps are numbered from 0, environment after environment."""
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Recorded steps, a row for each environment. `first` marks those that open an episode.
 
-    def __init__(self, opened: OpenedAgent, trust: Trust) -> None:
-        self.opened, self._trust = opened, trust
+    `read` gives windows, from the environment and the step that each begins at.
+    """
+
+    first: Bool[np.ndarray, "N T"]
+    read: Callable[[Int[np.ndarray, "B 2"], int], Segment]
+
+    @property
+    def num_envs(self) -> int:
+        return self.first.shape[0]
+
+    @property
+    def length(self) -> int:
+        return self.first.shape[1]
+
+    @staticmethod
+    def of_replay(store: ReplayStore) -> "Recording":
+        return Recording(store.records["first"][:, : store.length], partial(gather, store))
+
+    @staticmethod
+    def of_segment(segment: Segment) -> "Recording":
+        def read(starts: Int[np.ndarray, "B 2"], length: int) -> Segment:
+            row, begin = (torch.from_numpy(part) for part in starts.T)
+            time = begin[:, None] + torch.arange(length)
+            return map_tensors(lambda leaf: leaf[row[:, None], time], segment)
+
+        return Recording(segment.first.numpy(), read)
+
+
+class Source:
+    """Recorded steps are numbered from 0, environment after environment.
+
+    They are those of the run's replay, or `starts`, which a saved agent may have.
+    """
+
+    def __init__(self, opened: OpenedAgent, trust: Trust, starts: Segment | None = None) -> None:
+        self.opened, self._trust, self._starts = opened, trust, starts
 
     @cached_property
-    def replay(self) -> ReplayStore | None:
-        """None for an agent without its run."""
+    def replay(self) -> Recording | None:
         opened = self.opened
+        if self._starts is not None:
+            return Recording.of_segment(self._starts)
         if opened.run is None or opened.spec is None or opened.checkpoint is None:
             return None
-        return open_replay(opened.run, opened.spec, opened.agent, opened.checkpoint)
+        store = open_replay(opened.run, opened.spec, opened.agent, opened.checkpoint)
+        return Recording.of_replay(store)
 
     @property
     def replay_steps(self) -> int:
@@ -59,7 +99,7 @@ class Source:
             raise UserError(f"replay has the steps 0 to {self.replay_steps - 1:,}, not {chosen:,}")
         env, time = divmod(chosen, self.replay.length)
         begin = max(time + 1 - context_of(self.opened.agent), 0)
-        return gather(self.replay, np.array([[env, begin]]), time + 1 - begin)
+        return self.replay.read(np.array([[env, begin]]), time + 1 - begin)
 
     def episodes(self) -> list[tuple[int, int, int]]:
         """Environment, first and last step (exclusive) of each episode in replay."""
@@ -67,7 +107,7 @@ class Source:
             return []
         found = []
         for env in range(self.replay.num_envs):
-            begins = np.flatnonzero(self.replay.records["first"][env, : self.replay.length])
+            begins = np.flatnonzero(self.replay.first[env])
             begins = np.union1d([0], begins) if self.replay.length else begins
             ends = [*begins[1:], self.replay.length]
             found += [(env, int(a), int(b)) for a, b in zip(begins, ends, strict=True)]
@@ -85,7 +125,7 @@ class Source:
         if not 0 <= number < len(episodes):
             raise UserError(f"replay has the episodes 0 to {len(episodes) - 1:,}, not {number:,}")
         env, begin, end = episodes[number]
-        return gather(self.replay, np.array([[env, begin]]), min(end - begin, LONGEST)), number
+        return self.replay.read(np.array([[env, begin]]), min(end - begin, LONGEST)), number
 
     def windows(self, count: int, length: int, rng: np.random.Generator) -> Segment | None:
         """Random windows of replay, shorter if it is; None if it has no two steps in a row."""
@@ -95,7 +135,7 @@ class Source:
         starts = rng.integers(
             [0, 0], [self.replay.num_envs, self.replay.length - length + 1], size=(count, 2)
         )
-        return gather(self.replay, starts, length).to(self.opened.agent.device)
+        return self.replay.read(starts, length).to(self.opened.agent.device)
 
     def played(self, seed: int, episodes: int = 1, longest: int = LONGEST) -> HeldOut:
         """Episodes that the agent plays now, each in an environment of its own."""
