@@ -139,17 +139,6 @@ def test_a_damaged_run_says_what_is_damaged(tmp_path: Path) -> None:
     assert "it is not JSON" in refusal(client(tmp_path), ".")
 
 
-def test_the_process_of_a_dream_ends_when_its_player_vanishes(played: Path) -> None:
-    browser = client(played)
-    with browser.websocket_connect("/api/play?run=.", headers=LOCAL) as socket:
-        assert socket.receive_json()["kind"] == "ready"
-        assert len(dreamers(played)) == 1
-    deadline = time.monotonic() + 10
-    while dreamers(played) and time.monotonic() < deadline:
-        pass
-    assert dreamers(played) == []
-
-
 def dreamers(folder: Path) -> list[str]:
     """The processes that dream of a run, as Linux lists them."""
     found = []
@@ -163,9 +152,10 @@ def dreamers(folder: Path) -> list[str]:
     return found
 
 
-def test_bad_messages_get_a_sentence_and_the_dream_goes_on(played: Path) -> None:
-    browser = client(played)
-    with browser.websocket_connect("/api/play?run=.", headers=LOCAL) as socket:
+def test_bad_messages_get_a_sentence_and_the_process_ends_when_the_player_vanishes(
+    played: Path,
+) -> None:
+    with client(played).websocket_connect("/api/play?run=.", headers=LOCAL) as socket:
         assert socket.receive_json()["kind"] == "ready"
         for message in ("?", "[1]", "[" * 10**4, json.dumps({"kind": "x" * 2**15})):
             socket.send_text(message)
@@ -176,6 +166,11 @@ def test_bad_messages_get_a_sentence_and_the_dream_goes_on(played: Path) -> None
         assert "does not know" in socket.receive_json()["problem"]
         socket.send_json({"kind": "start", "source": "replay", "step": 1})
         assert socket.receive_json()["kind"] == "state"
+        assert len(dreamers(played)) == 1
+    deadline = time.monotonic() + 10
+    while dreamers(played) and time.monotonic() < deadline:
+        pass
+    assert dreamers(played) == []
 
 
 def test_opening_an_agent_changes_nothing_in_its_folder_and_a_deleted_run_dreams_on(

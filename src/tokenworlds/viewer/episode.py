@@ -219,7 +219,9 @@ class Episode:
         tokens = frames = None
         for each in dreamed:
             facts, pixels = self._read(each["step"]), each.pop("pixels")
-            real = None if facts.index is None else facts.index.tolist()
+            # Continuous latents have shades, which are no tokens.
+            dreamt = each["tokens"] is not None
+            real = facts.index.tolist() if facts.index is not None and dreamt else None
             shown = self._real(each["step"]) if facts.decoded is None else to_uint8(facts.decoded)
             each |= {"real_tokens": real, "decoded": to_data_url(shown)}
             each |= {"real": to_data_url(self._real(each["step"]))}
