@@ -12,6 +12,7 @@ from dream_runs import WORLDS, untrained
 from tokenworlds.agent import open_agent
 from tokenworlds.core.errors import UserError
 from tokenworlds.runs.own_code import Trust
+from tokenworlds.viewer import comparison
 from tokenworlds.viewer.inquiries import Inquiries
 from tokenworlds.viewer.saliency import divergence, replacements
 
@@ -130,7 +131,10 @@ def test_the_last_step_of_an_episode_has_nothing_to_compare_with(recorded: Inqui
         assert "no step of the episode follows" in problem
 
 
-def test_errors_by_horizon_have_means_inside_their_intervals(recorded: Inquiries) -> None:
+def test_errors_by_horizon_have_means_inside_their_intervals(
+    recorded: Inquiries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparison, "STARTS", 10)
     found = ask(recorded, "horizon", origin="replay", anew=True)
     while found["done"] < found["starts"]:
         before = found["done"]
