@@ -37,11 +37,11 @@ class Recording:
 
     @property
     def num_envs(self) -> int:
-        return self.first.shape[0]
+        return int(self.first.shape[0])
 
     @property
     def length(self) -> int:
-        return self.first.shape[1]
+        return int(self.first.shape[1])
 
     @staticmethod
     def of_replay(store: ReplayStore) -> "Recording":
