@@ -1,6 +1,7 @@
 """A trained agent as users hold it: it acts, imagines and is evaluated."""
 
 import os
+import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
@@ -83,11 +84,13 @@ class Agent:
     ) -> "Agent":
         """The agent of files that the released implementation of a paper wrote.
 
-        `layout` is "iris" or "delta-iris" (one file), or "storm" (the world model's file and the
-        agent's). The files must hold exactly the weights of that agent. Nothing in them is
-        executed.
+        `layout` is "iris" or "delta-iris" (one file), or "storm" or "drama" (the world model's file
+        and the agent's; the policy of "drama" begins anew, with a warning). The files must hold
+        exactly the weights of that agent. Nothing in them is executed.
         """
         opened = import_agent(layout, [Path(file) for file in files], env, protocol)
+        if LAYOUTS[layout].note:
+            warnings.warn(LAYOUTS[layout].note, stacklevel=2)
         return Agent(opened, source=LAYOUTS[layout].source)
 
     def save(

@@ -1,5 +1,6 @@
 """`tokenworlds import`."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -13,10 +14,11 @@ from tokenworlds.commands.options import Protocol
 class Import:
     """Turn weights of another implementation into a saved agent."""
 
-    layout: Annotated[str, Positional, arg(metavar="{iris,delta-iris,storm}")]
+    layout: Annotated[str, Positional, arg(metavar="{iris,delta-iris,storm,drama}")]
     """The implementation that wrote the file."""
     files: Annotated[tuple[str, ...], Positional, arg(metavar="FILE ...")]
-    """Files of weights: one of IRIS or Δ-IRIS; the world model's and the agent's of STORM."""
+    """Files of weights: one of IRIS or Δ-IRIS; the world model's and the agent's of STORM or
+    DRAMA."""
     env: Annotated[str, arg(metavar="ENV")]
     """The environment that the agent was trained on."""
     out: Annotated[str, arg(metavar="FOLDER")]
@@ -32,7 +34,10 @@ class Import:
         from tokenworlds.sharing.saving import save_agent
 
         opened = import_agent(self.layout, list(map(Path, self.files)), self.env, self.protocol)
-        source = LAYOUTS[self.layout].source
+        source, note = LAYOUTS[self.layout].source, LAYOUTS[self.layout].note
+        if note:
+            print(f"note: {note}", file=sys.stderr)
+            source = f"{source}; {note}"
         folder = save_agent(opened, self.out, self.license, source)
         print(*sorted(str(path) for path in folder.iterdir()), sep="\n")
         return 0

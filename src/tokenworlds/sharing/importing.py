@@ -39,8 +39,18 @@ def import_agent(name: str, files: Sequence[Path], env: str, protocol: str = "")
     described: dict[str, Any] = {"recipe": recipe, "frame_shape": shape, "action_space": actions}
     with torch.device("meta"):
         wanted = Agent.build(**described).state_dict()
-    weights = mapped(found, wanted, layout, place)
+    weights = mapped(found, wanted, layout, place) | fresh_weights(described, layout)
     return OpenedAgent(with_weights(described, weights, files[0]), spec)
+
+
+def fresh_weights(described: Mapping[str, Any], layout: Layout) -> dict[str, Tensor]:
+    """Initial weights of what the files do not suffice for, the same at each import."""
+    if not layout.fresh:
+        return {}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        whole = Agent.build(**described).state_dict()
+    return {name: each for name, each in whole.items() if name.startswith(layout.fresh)}
 
 
 def read_all(files: Sequence[Path]) -> dict[str, Tensor]:

@@ -17,6 +17,8 @@ class Layout:
     Names that match `ignored` are buffers and networks of losses; a file may lack them. `zeros` are
     weights of ours that only training changes. The first axis of `actions` is the number of them.
     The agent is in as many `files`, whose tensors `prepare` may divide before the table is read.
+    Weights of ours that begin with `fresh` cannot be used without what the file lacks: they must
+    be there, but are initialised anew, and `note` says why.
     """
 
     recipe: str
@@ -28,6 +30,8 @@ class Layout:
     actions: str
     files: int = 1
     prepare: Callable[[dict[str, Tensor]], dict[str, Tensor]] = dict
+    fresh: str = ""
+    note: str = ""
 
 
 def both(ours: str, *theirs: str) -> Table:
