@@ -2,7 +2,8 @@
 
     python rank_updates.py FOLDER PRECISION RECIPE...
 
-writes FOLDER/rank-R-of-N.pt. N is 1 unless the variables of torchrun say otherwise.
+writes FOLDER/rank-R-of-N.pt. N is 1 unless the variables of torchrun say otherwise. Settings may
+follow the name of a recipe, each after a plus.
 """
 
 import sys
@@ -24,6 +25,7 @@ from tokenworlds.envs.toys import Catch
 from tokenworlds.envs.vector import VectorEnv
 from tokenworlds.nets.codebooks import AveragedCodebook, Codebook, UnitCodebook
 from tokenworlds.recipes.catalogue import load
+from tokenworlds.recipes.learners import assign
 from tokenworlds.replay.sampling import Latest
 from tokenworlds.runs.recipe import Recipe
 from tokenworlds.runs.spec import RunSpec
@@ -36,7 +38,8 @@ SOME_ROWS = {"cb-m": 2, "step-vq-t": 3}
 
 
 def tiny(name: str) -> Recipe:
-    recipe = load(name, "nano").recipe
+    base, *settings = name.split("+")
+    recipe = assign(load(base, "nano").recipe, settings)
     rows = ENVS if isinstance(recipe.sampler, Latest.Config) else ROWS
     learning = {
         name: replace(each, batch=rows, length=min(each.length, STEPS))

@@ -14,6 +14,8 @@ from tokenworlds.recipes.catalogue import RECIPES
 EVERYDAY = (
     *("delta-iris", "dreamer-v3", "git-storm", "git-storm-vq", "iris", "ppo", "storm"),
     *("swm", "swm-continuous", "step-vq-m", "step-vq-t", "cb-m"),
+    # Lookup-free quantisation has a loss of the mean over the batch; no recipe chooses these.
+    *("step-vq-m+world.tokenizer=lfq", "step-vq-m+world.tokenizer=residual_vq"),
 )
 OTHERS = tuple(name for name in RECIPES if name not in EVERYDAY)
 SCRIPT = str(Path(__file__).with_name("rank_updates.py"))

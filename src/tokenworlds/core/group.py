@@ -96,6 +96,15 @@ class Group:
             distributed.all_reduce(total)
         return total
 
+    def follow(self, value: Tensor) -> Tensor:
+        """The tensor of rank 0."""
+        if self.size == 1:
+            return value
+        told = value.clone(memory_format=torch.contiguous_format)
+        with reporting_losses(self):
+            distributed.broadcast(told, 0)
+        return told
+
     def concatenate(self, rows: Tensor) -> Tensor:
         """The rows of all ranks, in the order of the ranks, which may have different numbers."""
         if self.size == 1:

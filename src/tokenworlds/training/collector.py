@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
 from tokenworlds.agent import Agent, AgentCarry
+from tokenworlds.core.group import ALONE, Group
 from tokenworlds.core.protocols import KeepsLatents
 from tokenworlds.core.trees import named_tensors, restore_tensors, where_rows
 from tokenworlds.core.types import Segment
@@ -72,6 +73,7 @@ class Collector:
         generator: Generator,
         collection: Collection,
         latents: LatentStore | None = None,
+        group: Group = ALONE,
     ) -> None:
         self.envs = envs
         self.replay = replay
@@ -79,6 +81,7 @@ class Collector:
         self.generator = generator
         self.collection = collection
         self.latents = latents
+        self.group = group
         self.carry = agent.initial(len(envs))
 
     def collect(self, steps: int, random: bool) -> list[Finished]:
@@ -109,13 +112,14 @@ class Collector:
 
     def _choose_action(self, random: bool) -> Tensor:
         if random and self.latents is None:
-            return self._random_action()
+            return self.group.follow(self._random_action())
         frame, first = torch.from_numpy(self.envs.frames), torch.from_numpy(self.envs.first)
         temperature = self.collection.temperature
         action, carry = self.agent.act(frame, first, self.carry, self.generator, temperature)
         if self.latents is not None:
             self.latents.append(self.latents.world.latents(carry.world))
-        action = self._random_action() if random else self._mix_random(action)
+        # Other devices may round to other actions.
+        action = self.group.follow(self._random_action() if random else self._mix_random(action))
         # The history must hold the action that is executed.
         self.carry = replace(carry, action=action)
         return action

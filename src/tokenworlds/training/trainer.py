@@ -106,6 +106,7 @@ class Trainer:
             self.generators["act"],
             spec.recipe.collection,
             self.latents,
+            group,
         )
         self._add_learners(spec.recipe, self._loss_context(note))
 

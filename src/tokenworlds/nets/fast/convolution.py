@@ -137,7 +137,8 @@ class BatchNorm(nn.BatchNorm2d):
             cast(Tensor, self.running_mean).lerp_(mean, share)
             cast(Tensor, self.running_var).lerp_(variance * (count / (count - 1)), share)
         scale = self.weight * (variance + self.eps).rsqrt()
-        return centred * scale.view(1, -1, 1, 1) + self.bias.view(1, -1, 1, 1)
+        normed = centred * scale.view(1, -1, 1, 1) + self.bias.view(1, -1, 1, 1)
+        return normed.to(input.dtype)
 
 
 class BatchNormed(nn.Module):
