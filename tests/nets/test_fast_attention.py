@@ -4,6 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from tokenworlds.core.group import Group
+from tokenworlds.core.sharing import share_of, sharing
 from tokenworlds.nets.fast import attention
 from tokenworlds.nets.fast.attention import (
     CHUNK,
@@ -98,3 +100,31 @@ def test_a_share_of_the_visible_weights_is_dropped() -> None:
     visible = (bias == 0).expand_as(kept)
     assert not (kept & ~visible).any()
     assert kept[visible].double().mean().item() == pytest.approx(1 - SHARE, abs=0.01)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_ranks_drop_the_weights_that_one_process_drops(
+    ranks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With two rows in a block, so that blocks lie on one rank, on the other and on both."""
+    rows, steps, heads = 7, 12, 2
+    monkeypatch.setattr(attention, "BLOCK_WEIGHTS", 2 * heads * steps * steps)
+    joint = torch.randn(rows, steps, 3, heads, 4, requires_grad=True)
+    bias = torch.full((steps, steps), -torch.inf).triu(1)[None, None]
+    expected = attend_seeded(joint, bias)
+    shares = [share_of(Group(rank, ranks), rows) for rank in range(ranks)]
+    parts = []
+    for rank, share in enumerate(shares):
+        with sharing(Group(rank, ranks), share):
+            parts.append(attend_seeded(joint[share.rows], bias))
+    torch.testing.assert_close(torch.cat(parts), expected)
+    upstream = torch.randn_like(expected)
+    gradients = [
+        torch.autograd.grad(result, joint, upstream)[0] for result in (torch.cat(parts), expected)
+    ]
+    torch.testing.assert_close(*gradients)
+
+
+def attend_seeded(joint: Tensor, bias: Tensor) -> Tensor:
+    torch.manual_seed(0)
+    return attend_with_dropout(joint, bias, SHARE)

@@ -180,7 +180,9 @@ def backward_blocks(
 
 
 def split_heads(joint: Float[Tensor, "B T n heads size"]) -> Float[Tensor, "n N T size"]:
-    return rearrange(joint, "b t n h p -> n (b h) t p").contiguous()
+    split = rearrange(joint, "b t n h p -> n (b h) t p")
+    # A copy always: what is scaled in place must not be a view of the input, as of no rows.
+    return split.contiguous() if len(joint) else torch.empty_like(split)
 
 
 def scale(heads: Heads, dropout: float) -> Heads:
