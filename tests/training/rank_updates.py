@@ -49,7 +49,7 @@ def tiny(name: str) -> Recipe:
     behaviour: Any = recipe.behaviour
     if name in SOME_ROWS:
         world = replace(world, tokenizer_rows=SOME_ROWS[name])
-    sequence = getattr(world, "sequence", None)
+    sequence: Any = getattr(world, "sequence", None)
     if hasattr(sequence, "dropout"):  # It is 0 at this size.
         world = replace(world, sequence=replace(sequence, dropout=0.2))
     horizon = min(getattr(behaviour, "horizon", 1), 3)

@@ -258,11 +258,9 @@ class RSSM(nn.Module, Component):
         """
         feature, ended = states.feature, segment.first[:, 1:]
         if any_row(ended):
-            before = map_tensors(
-                lambda one, rest: torch.cat([one.unsqueeze(1), rest[:, :-1]], 1), initial, states
-            )
+            past = map_tensors(lambda a, b: torch.cat([a[:, None], b[:, :-1]], 1), initial, states)
             action = self.action_space.encode(segment.action[:, :-1])
-            rows = map_tensors(lambda leaf: leaf[ended], before)
+            rows = map_tensors(lambda leaf: leaf[ended], past)
             with among_chosen(ended):
                 predicted = self._predict(rows, action[ended], None).feature
             feature = feature.index_put((ended,), predicted)
@@ -270,12 +268,8 @@ class RSSM(nn.Module, Component):
         rewards, logits = self._reward(feature), self._termination(feature).logit
         # The chance to go on includes the discount.
         target = 1 - (1 - terminated.to(logits.dtype)) * self.config.discount
-        terms = {
-            "reward": rewards.loss(reward),
-            "termination": functional.binary_cross_entropy_with_logits(
-                logits, target, reduction="none"
-            ),
-        }
+        error = functional.binary_cross_entropy_with_logits(logits, target, reduction="none")
+        terms = {"reward": rewards.loss(reward), "termination": error}
         mask = segment.mask[:, 1:] & segment.mask[:, :-1]
         metrics = {
             "reward_error": masked_mean((rewards.mean - reward).detach().abs(), mask),
