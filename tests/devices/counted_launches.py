@@ -9,16 +9,16 @@ from torch import Tensor
 from tokenworlds.benchmarking.launches import count_launches, to_document
 from tokenworlds.core.config import variant
 from tokenworlds.core.types import ActionSpace, FrameShape
-from tokenworlds.heads.outcomes import MLPReward
+from tokenworlds.priors.factorised import Factorised
 from tokenworlds.recipes.catalogue import load
 from tokenworlds.runs.recipe import Recipe
 
-forward = MLPReward.forward
+sample = Factorised.sample
 
 
-def waiting(self: MLPReward, feature: Tensor) -> Any:
+def waiting(self: Factorised, feature: Tensor, generator: Any) -> Tensor:
     bool(feature.sum() > 0)
-    return forward(self, feature)
+    return sample(self, feature, generator)
 
 
 def count(recipe: Recipe, hollow: bool) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def main() -> None:
     }
     recipe = variant(load("storm", "nano").recipe, small)
     found = {"hollow": count(recipe, True), "computed": count(recipe, False)}
-    with patch.object(MLPReward, "forward", waiting):
+    with patch.object(Factorised, "sample", waiting):
         found["planted"] = count(recipe, True)
     print(json.dumps(found))
 

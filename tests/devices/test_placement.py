@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tokenworlds.commands import card
 from tokenworlds.recipes.catalogue import RECIPES
 
 HERE = Path(__file__).parent
@@ -38,6 +39,13 @@ def test_a_recipe_acts_learns_dreams_and_resumes_exactly_on_the_device(name: str
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_recipes_do_so_too(name: str) -> None:
     assert errors(OTHERS)[name] == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", card.FAMILIES)
+def test_doctor_finds_that_the_device_computes_what_the_cpu_computes(family: str) -> None:
+    names = tuple(f"doctor:{each}" for each in card.FAMILIES)
+    assert errors(names)[f"doctor:{family}"] == ""
 
 
 PLANTS = {

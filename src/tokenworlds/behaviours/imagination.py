@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 from tokenworlds.core.protocols import World
-from tokenworlds.core.types import Carry, Outcome, View
+from tokenworlds.core.types import Carry, Outcome, View, stack_outcomes
 
 Observed = TypeVar("Observed")
 Step = Callable[[Carry, Tensor, Generator | None], tuple[Carry, Outcome]]
@@ -66,9 +66,10 @@ def rollout(
 ) -> Trajectory:
     """Collect all steps; `stack` joins the observed states along a new first axis."""
     steps = list(imagined)
+    outcome = stack_outcomes([step.outcome for step in steps])
     return Trajectory(
         stack([steps[0].before, *(step.after for step in steps)]),
         torch.stack([step.action for step in steps]),
-        torch.stack([step.outcome.reward for step in steps]),
-        torch.stack([step.outcome.terminated for step in steps]),
+        outcome.reward,
+        outcome.terminated,
     )

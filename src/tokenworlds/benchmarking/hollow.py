@@ -1,7 +1,7 @@
 """Run operations on tensors that have shapes but no numbers.
 
 Torch's meta tensors do this for most operations. What depends on numbers is made up: a number that
-the host reads is 0, a mask selects everything, and `nonzero` finds nothing.
+the host reads is 1, a truth value False, a mask selects everything, and `nonzero` finds nothing.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ def run_hollow(func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
     """The result of an operation on meta tensors; on the CPU where `device` asks for it."""
     target = kwargs.get("device")
     if func is aten._local_scalar_dense.default:
-        return args[0].new_zeros((), device="cpu").item()
+        return args[0].dtype != torch.bool and (1.0 if args[0].is_floating_point() else 1)
     if func is aten.equal.default:
         return True
     args, kwargs = tree_map(hollow_out, (args, dict(kwargs)))

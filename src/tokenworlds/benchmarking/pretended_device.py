@@ -27,6 +27,7 @@ from torch.utils.backend_registration import (
 )
 
 from tokenworlds.benchmarking.hollow import run_hollow
+from tokenworlds.core.constants import forget_constants
 from tokenworlds.nets import optimisers
 
 NAME = "pretended"
@@ -195,8 +196,12 @@ def pretended_device(watch: Watch | None = None, *, hollow: bool = False) -> Ite
     generators = patch.object(torch, "Generator", PretendedGenerator)
     fused = patch.object(optimisers, "FUSED", (*optimisers.FUSED, NAME))
     redirection = Redirection(watch or Watch(), hollow)
-    with generators, fused, Calls(redirection), redirection:
-        yield NAME
+    forget_constants()
+    try:
+        with generators, fused, Calls(redirection), redirection:
+            yield NAME
+    finally:
+        forget_constants()
 
 
 def redirect(

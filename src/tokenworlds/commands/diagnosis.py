@@ -7,7 +7,7 @@ import platform
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, requires, version
@@ -17,10 +17,11 @@ from typing import Any, Literal
 import torch
 
 from tokenworlds.benchmarking.meters import available_memory
+from tokenworlds.commands import card
 from tokenworlds.commands.screen import PlainScreen
 from tokenworlds.core.config import variant
 from tokenworlds.core.errors import UserError
-from tokenworlds.core.precision import best_precision, lack_of_bfloat16
+from tokenworlds.core.precision import Precision, best_precision, lack_of_bfloat16
 from tokenworlds.envs.catalogue import EnvSpec, example_spec
 from tokenworlds.envs.rendering import VARIABLE
 from tokenworlds.runs.folder import RunFolder
@@ -33,6 +34,7 @@ GIB = 2**30
 State = Literal["good", "note", "bad"]
 ENOUGH = 2 * GIB
 """Free memory and disk space that the smallest size needs, with some reserve."""
+WITHOUT = ", or with --precision float32"
 TINY: Mapping[str, Any] = {
     "steps": 48,
     "num_envs": 2,
@@ -60,6 +62,8 @@ def diagnose(recipe: Recipe, folder: Path) -> Iterator[Finding]:
     yield from packages()
     yield Finding("device", "good", device())
     yield from precision("cuda" if torch.cuda.is_available() else "cpu")
+    if torch.cuda.is_available():
+        yield from check_card("cuda")
     yield Finding("threads", "good", f"{torch.get_num_threads()} of {os.cpu_count()} cores")
     yield free_space("disk", shutil.disk_usage(existing(folder)).free, f"free for {folder}")
     available = available_memory()
@@ -99,6 +103,31 @@ def precision(device: str) -> Iterator[Finding]:
     lack = lack_of_bfloat16(device)
     text = f"refused: {lack}" if lack else f"allowed on {device}"
     yield Finding("bfloat16", "note" if lack else "good", text)
+
+
+def check_card(device: str, families: Sequence[str] = card.FAMILIES) -> Iterator[Finding]:
+    """One update of each family on the card, compared with the CPU, in each precision."""
+    failed = []
+    for precision in card.precisions(device):
+        for family in families:
+            found = attempt(f"{family} {precision}", partial(agreement, family, device, precision))
+            failed += [found.name] if found.state == "bad" else []
+            yield found
+    if failed:
+        yield Finding(
+            "report",
+            "note",
+            f"{len(failed)} of the checks of the card failed. Please open an issue with the output "
+            "of 'tokenworlds doctor --json' and of 'nvidia-smi'; until then, train with "
+            "--device cpu" + ("" if any("float32" in name for name in failed) else WITHOUT),
+        )
+
+
+def agreement(family: str, device: str, precision: Precision) -> str:
+    found = card.compare(family, device, precision)
+    if not found.agrees:
+        raise UserError(found.text())
+    return found.text()
 
 
 def free_space(name: str, free: int, what: str) -> Finding:

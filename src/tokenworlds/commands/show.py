@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from tokenworlds.commands.options import (
     Assignments,
@@ -14,6 +14,9 @@ from tokenworlds.commands.options import (
     Size,
 )
 from tokenworlds.core.overrides import snake_case
+
+if TYPE_CHECKING:
+    from tokenworlds.runs.recipe import Recipe as RecipeOf
 
 INDENT = 2
 NUMBERS = 34
@@ -48,10 +51,12 @@ class Show:
 
         env = self.env
         found = choices.choose_recipe(self.recipe, self.size, env, self.assignments)
+        summary = summarise(found.recipe, env, choices.protocol_with("", self.env_set))
         return {
             "name": self.recipe,
             "size": found.size,
-            **summarise(found.recipe, env, choices.protocol_with("", self.env_set)),
+            **summary,
+            **memory_document(found.recipe, summary),
             "recipe": to_json(found.recipe),
         }
 
@@ -63,8 +68,41 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
     yield f"frames of {' x '.join(map(str, frame))}, {actions['size']} {actions['kind']} actions"
     yield "\nparameters"
     yield from tree_lines(document["parameters"], INDENT)
+    yield from memory_lines(document)
     yield "\nrecipe"
     yield from (f"  {path}={value}" for path, value in leaves(document["recipe"], ()))
+
+
+def memory_document(recipe: "RecipeOf", summary: Mapping[str, Any]) -> dict[str, Any]:
+    """What an update and the replay will take, in bytes; nothing where that cannot be known."""
+    from tokenworlds.benchmarking.memory import predict_memory, replay_size
+    from tokenworlds.core.types import ActionSpace, FrameShape
+
+    actions = summary["actions"]
+    space = ActionSpace(actions["size"], actions["kind"] == "discrete")
+    shape = FrameShape(*summary["frame"])
+    try:
+        memory = predict_memory(recipe, shape, space)
+        replay = replay_size(recipe, shape, space)
+    except (NotImplementedError, RuntimeError, TypeError):  # A user's own part reads numbers.
+        return {}
+    return {"memory": {**asdict(memory), "peak": memory.peak}, "replay": asdict(replay)}
+
+
+def memory_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    from tokenworlds.training.estimate import size
+
+    yield "\nmemory, as predicted for float32"
+    if "memory" not in document:
+        yield "  unknown: a part of this recipe reads numbers of its tensors"
+        return
+    memory, replay = document["memory"], document["replay"]
+    yield f"{'  weights, optimisers, gradients':{NUMBERS}}{size(memory['resident']):>14}"
+    for name, added in memory["added"].items():
+        yield f"{f'  an update of {name} adds':{NUMBERS}}{size(added):>14}"
+    yield f"{'  peak':{NUMBERS}}{size(memory['peak']):>14}"
+    yield f"{'  replay on disk':{NUMBERS}}{size(replay['disk']):>14}"
+    yield f"{'  replay in memory':{NUMBERS}}{size(replay['memory']):>14}"
 
 
 def tree_lines(tree: Mapping[str, Any], depth: int) -> Iterator[str]:

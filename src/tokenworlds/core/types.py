@@ -15,6 +15,7 @@ C  channels  H, W  size    A  actions, or size of an action vector    N  environ
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from tokenworlds.core.constants import identity
 from tokenworlds.core.errors import unknown
 from tokenworlds.core.sharing import is_shared, total
 from tokenworlds.core.trees import map_tensors
@@ -43,7 +45,7 @@ class ActionSpace:
     def encode(self, action: Tensor) -> Float[Tensor, "*rest A"]:
         """The vector that a network reads: a one-hot, or the action itself."""
         if self.discrete:
-            return functional.one_hot(action.long(), self.size).float()
+            return functional.embedding(action.long(), identity(self.size, action.device))
         return action.float()
 
     def zeros(self, *shape: int, device: torch.device | None = None) -> Tensor:
@@ -190,10 +192,47 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The predicted result of an imagined action; `terminated` is a probability or a sample."""
+    """The predicted result of an imagined action of each row, or of many steps of each.
 
-    reward: Float[Tensor, " B"]
-    terminated: Float[Tensor, " B"]
+    `terminated` is a probability or a sample.
+    """
+
+    reward: Float[Tensor, "*rest"]
+    terminated: Float[Tensor, "*rest"]
+
+
+class PendingOutcome(Outcome):
+    """An outcome that is predicted from a feature when it is read, or for many steps at once."""
+
+    feature: Float[Tensor, "B D"]
+    predict: Callable[[Tensor], Outcome]
+
+    def __init__(self, feature: Float[Tensor, "B D"], predict: Callable[[Tensor], Outcome]) -> None:
+        object.__setattr__(self, "feature", feature)
+        object.__setattr__(self, "predict", predict)
+
+    @cached_property
+    def _now(self) -> Outcome:
+        with torch.no_grad():
+            return self.predict(self.feature)
+
+    @property
+    def reward(self) -> Float[Tensor, "*rest"]:
+        return self._now.reward
+
+    @property
+    def terminated(self) -> Float[Tensor, "*rest"]:
+        return self._now.terminated
+
+
+@torch.no_grad()
+def stack_outcomes(outcomes: Sequence[Outcome]) -> Outcome:
+    """Stack along a new first axis; what is pending is predicted in one pass."""
+    pending = [each for each in outcomes if isinstance(each, PendingOutcome)]
+    if pending and len(pending) == len(outcomes):
+        return pending[0].predict(torch.stack([each.feature for each in pending]))
+    rewards, terminated = zip(*((each.reward, each.terminated) for each in outcomes), strict=True)
+    return Outcome(torch.stack(rewards), torch.stack(terminated))
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,13 +61,20 @@ class SlotWrite:
     slots: Slots
 
 
-def plan_write(slots: Slots, count: int) -> SlotWrite:
-    """For the next `count` steps; more than one must not overwrite any other step."""
+def plan_write(slots: Slots, count: int, number: int | None = None) -> SlotWrite:
+    """For the next `count` steps; more than one must not overwrite any other step.
+
+    `number` is the next step of all rows, where it is known without reading the slots.
+    """
     size = slots.held.shape[1]
     step = slots.next[:, None] + torch.arange(count, device=slots.next.device)
     slot = step % size
     held = slots.held.scatter(1, slot, step)
     after = Slots(held, slots.next + count)
+    if number is not None and number + count <= size:
+        stop = number + count
+        shown = mask_held(held[:, :stop], step)
+        return SlotWrite(step, slice(number, stop), stop, shown, after)
     if not eager_on_cpu(held):
         return SlotWrite(step, slot, size, mask_held(held, step), after)
     numbers = slots.next.tolist()

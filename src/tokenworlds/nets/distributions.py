@@ -10,8 +10,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 from torch.nn import functional
 
+from tokenworlds.core.constants import spaced
 from tokenworlds.core.precision import widen
 from tokenworlds.core.sharing import draw, rand
+from tokenworlds.nets.fast import eager_on_device
 
 Bins = Literal["symlog", "symexp"]
 """How two-hot bins are placed. `symlog`: evenly in symlog space, where targets are split and the
@@ -66,7 +68,9 @@ def sample_from_probs(
     reached = probs.cumsum(dim=-1)
     total = reached[..., -1:]
     chance = rand(total.shape, generator=generator, dtype=probs.dtype, device=probs.device)
-    index = torch.searchsorted(reached, chance * total, right=True)
+    # A launch less on a device, where a total that is 1 but for rounding may count as 1.
+    drawn = chance if eager_on_device(probs) else chance * total
+    index = torch.searchsorted(reached, drawn, right=True)
     # Rounding may make the product equal the total, and NaN probabilities (which the losses report)
     # find no index: both give the last one.
     return index.clamp_(max=probs.shape[-1] - 1).squeeze(-1)
@@ -197,7 +201,7 @@ class TwoHot:
         return torch.cat([negative, -negative[:-1].flip(0)])
 
     def _spaced(self, low: float, high: float, count: int) -> Float[Tensor, " n"]:
-        return torch.linspace(low, high, count, device=self.logits.device, dtype=self.logits.dtype)
+        return spaced(low, high, count, self.logits.dtype, self.logits.device)
 
     def _value_at(self, index: Int[Tensor, "*rest"]) -> Float[Tensor, "*rest"]:
         if self.bins == "symlog":

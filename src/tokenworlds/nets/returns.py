@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from tokenworlds.core.constants import spaced
 from tokenworlds.core.sharing import gathered, total
 from tokenworlds.core.types import masked_mean
 
@@ -117,7 +118,7 @@ class ReturnRange(nn.Module):
     @torch.no_grad()
     def updated(self, returns: Tensor) -> Tensor:
         """The average with these returns; the module does not change."""
-        levels = torch.tensor([0.05, 0.95], device=returns.device)
+        levels = spaced(0.05, 0.95, 2, torch.float32, returns.device)
         low, high = torch.quantile(gathered(returns.flatten().float()), levels)
         return torch.lerp(self.spread, high - low, 1 - self.decay)
 

@@ -12,20 +12,27 @@ from tokenworlds.core.errors import UserError
 from tokenworlds.core.trees import map_tensors, where_rows
 from tokenworlds.core.types import Carry
 from tokenworlds.nets.attention import Attention, KVCache, Slots, plan_scan, plan_write, rotate_to
-from tokenworlds.nets.fast import eager_without_autocast
+from tokenworlds.nets.fast import eager_on_device, eager_without_autocast
 from tokenworlds.nets.fast.attention import Dropout
 
 Attend = Callable[[Attention, Tensor, KVCache], tuple[Tensor, KVCache]]
 
 
 class KnownSlots:
-    """What single steps need to know about slots, kept so that they need not read them again.
+    """What steps need to know about slots, kept so that they need not read them again.
 
-    `number` is the next step of all rows. `full` is set if all slots before it hold a step.
+    `number` is the next step of all rows. `full` is set if all slots before it hold a step. On a
+    device, where reading waits, a carry knows its number from the start.
     """
 
     def __init__(self, slots: Slots, number: int, full: bool) -> None:
         self.slots, self.number, self.full = slots, number, full
+
+    def after(self, slots: Slots, steps: int) -> "KnownSlots | None":
+        """Known of the slots after some more steps of all rows; nothing once they wrap around."""
+        if self.number + steps > slots.held.shape[1]:
+            return None
+        return KnownSlots(slots, self.number + steps, full=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +48,17 @@ class TransformerCarry:
     slots: Slots
     length: Int[Tensor, " B"]
     known: KnownSlots | None = None
+
+    @property
+    def known_slots(self) -> KnownSlots | None:
+        """What is known of these very slots."""
+        known = self.known
+        return known if known is not None and known.slots is self.slots else None
+
+    def surely_fits(self, steps: int) -> bool:
+        """Whether so many more steps fit, as far as is known without reading the slots."""
+        known = self.known_slots
+        return known is not None and known.number + steps <= self.slots.held.shape[1]
 
 
 class PreNormBlock(nn.Module):
@@ -123,7 +141,9 @@ class TransformerStack(nn.Module):
         device = next(self.parameters()).device
         held = torch.full((batch, size), -1, dtype=torch.long, device=device)
         start = held.new_zeros(batch)
-        return TransformerCarry(caches, Slots(held, start), start.clone())
+        slots = Slots(held, start)
+        known = KnownSlots(slots, 0, full=True) if eager_on_device(held) else None
+        return TransformerCarry(caches, slots, start.clone(), known)
 
     def step(
         self, x: Float[Tensor, "B D"], carry: TransformerCarry
@@ -135,10 +155,12 @@ class TransformerStack(nn.Module):
     def _known(self, x: Float[Tensor, "B D"], carry: TransformerCarry) -> KnownSlots | None:
         """What is known of the slots, if a step may write to the next one without autograd."""
         learns = self.training or torch.is_grad_enabled()
-        if learns or self.rotary is not None or not eager_without_autocast(x):
+        if learns or self.rotary is not None:
             return None
-        known = carry.known
-        if known is None or known.slots is not carry.slots:
+        known = carry.known_slots
+        if not eager_on_device(x) and not eager_without_autocast(x):
+            return None
+        if known is None and not eager_on_device(x):
             known = know_slots(carry.slots)
         return known if known and known.number < carry.slots.held.shape[1] else None
 
@@ -163,8 +185,8 @@ class TransformerStack(nn.Module):
         self, x: Float[Tensor, "B T D"], carry: TransformerCarry
     ) -> tuple[Float[Tensor, "B T D"], TransformerCarry]:
         """Steps in one pass that copies no cache; more than one must fit into free slots."""
-        steps = x.shape[1]
-        plan = plan_write(carry.slots, steps)
+        steps, known = x.shape[1], carry.known_slots if eager_on_device(x) else None
+        plan = plan_write(carry.slots, steps, None if known is None else known.number)
         rotation = None if self.rotary is None else rotate_to(plan.step, self.rotary, x.dtype)
         length = carry.length[:, None] + torch.arange(steps, device=x.device)
 
@@ -172,7 +194,8 @@ class TransformerStack(nn.Module):
             return attention.extend(x, cache, plan, rotation)
 
         y, caches = self._run(self.embed(x, length), carry.caches, attend)
-        return y, TransformerCarry(caches, plan.slots, carry.length + steps)
+        after = known and known.after(plan.slots, steps)
+        return y, TransformerCarry(caches, plan.slots, carry.length + steps, after)
 
     def scan(
         self, x: Float[Tensor, "B T D"], reset: Bool[Tensor, "B T"], carry: TransformerCarry
@@ -186,7 +209,9 @@ class TransformerStack(nn.Module):
             return attention.scan(x, cache, plan, rotation)
 
         y, caches = self._run(self.embed(x, length), carry.caches, attend)
-        return y, TransformerCarry(caches, plan.slots, length[:, -1] + 1)
+        known = carry.known_slots if eager_on_device(x) else None
+        after = known and known.after(plan.slots, x.shape[1])
+        return y, TransformerCarry(caches, plan.slots, length[:, -1] + 1, after)
 
     def _run(
         self, x: Float[Tensor, "B T D"], caches: tuple[KVCache, ...], attend: Attend
@@ -220,7 +245,9 @@ def forget(rows: Bool[Tensor, " B"], blank: Carry, carry: Carry) -> Carry:
         return where_rows(rows, blank, carry)
     caches = map_tensors(lambda made, empty: made.to(empty.dtype), carry.caches, blank.caches)
     slots = Slots(carry.slots.held.masked_fill(rows[:, None], -1), carry.slots.next)
-    return TransformerCarry(caches, slots, carry.length.masked_fill(rows, 0))
+    known = carry.known_slots if eager_on_device(rows) else None
+    after = known and known.after(slots, 0)
+    return TransformerCarry(caches, slots, carry.length.masked_fill(rows, 0), after)
 
 
 def add_positions(

@@ -15,7 +15,9 @@ from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.precision import full_precision, widen
 from tokenworlds.nets.blocks import RMSNorm
+from tokenworlds.nets.fast import eager_on_device
 from tokenworlds.nets.fast.attention import PlainDropout
+from tokenworlds.nets.fast.mamba_step import MambaWeights, mix_step
 from tokenworlds.nets.fast.state_space import (
     CausalConvolution,
     ResetMasks,
@@ -32,10 +34,34 @@ DECAY_RANGE = (1.0, 16.0)
 
 @dataclass(frozen=True, slots=True)
 class Mamba2State:
-    """The last inputs of a layer's convolution, and its state matrix."""
+    """The last inputs of a layer's convolution, and its state matrix.
+
+    `prepared` are the weights in the layout of steps on a device, as far as they are known.
+    """
 
     taps: Float[Tensor, "B taps channels"]
     memory: Float[Tensor, "B heads state size"]
+    prepared: "PreparedWeights | None" = None
+
+
+class PreparedWeights:
+    """A layer's weights in the layout of its steps; the carry passes them from step to step."""
+
+    def __init__(self, layer: "Mamba2Layer") -> None:
+        self.made_of = stamp(layer)
+        projection = torch.cat([layer.gate.weight, layer.input.weight, layer.delta.weight])
+        others = projection.new_zeros(len(projection) - layer.heads)
+        self.weights = MambaWeights(
+            projection=projection.t(),
+            bias=torch.cat([others, layer.delta_bias]),
+            sizes=(layer.inner, layer.inner + 2 * layer.state, layer.heads),
+            kernel=layer.convolution.weight.t().unsqueeze(1),
+            kernel_bias=layer.convolution.bias,
+            delta_bias=widen(layer.delta_bias),
+            rate=-widen(layer.log_rate).exp(),
+            skip=widen(layer.skip),
+            state=layer.state,
+        )
 
 
 Mamba2Carry = tuple[Mamba2State, ...]
@@ -77,8 +103,7 @@ class Mamba2(nn.Module, Component):
     ) -> tuple[Float[Tensor, "B D"], Mamba2Carry]:
         states = []
         for block, state in zip(self.stack(), carry, strict=True):
-            y, after = block.layer.step(block.norm(x), state)
-            x = x + block.dropout(y)
+            x, after = block.step(x, state)
             states.append(after)
         return self.norm(x), tuple(states)
 
@@ -105,6 +130,15 @@ class Mamba2Block(nn.Module):
         self.norm = RMSNorm(config.width, eps=1e-5)
         self.layer = Mamba2Layer(config)
         self.dropout = PlainDropout(config.dropout)
+
+    def step(
+        self, x: Float[Tensor, "B D"], carry: Mamba2State
+    ) -> tuple[Float[Tensor, "B D"], Mamba2State]:
+        learns = self.training or torch.is_grad_enabled()
+        if not learns and eager_on_device(x):
+            return self.layer.step_onto(x, self.norm(x), carry)
+        y, after = self.layer.step(self.norm(x), carry)
+        return x + self.dropout(y), after
 
 
 class Mamba2Layer(nn.Module):
@@ -140,6 +174,17 @@ class Mamba2Layer(nn.Module):
             y, memory = step_once(inner, space, carry.memory)
         return self._finish(x, y), Mamba2State(taps, memory)
 
+    def step_onto(
+        self, x: Float[Tensor, "B D"], normed: Float[Tensor, "B D"], carry: Mamba2State
+    ) -> tuple[Float[Tensor, "B D"], Mamba2State]:
+        """The sum of `x` and a step on its norm, in few operations and without gradients."""
+        prepared = carry.prepared
+        if prepared is None or prepared.made_of != stamp(self):
+            prepared = PreparedWeights(self)
+        gated, taps, memory = mix_step(normed, carry.taps, carry.memory, prepared.weights)
+        y = torch.addmm(x, self.norm(gated), self.output.weight.t())
+        return y, Mamba2State(taps, memory, prepared)
+
     def scan(
         self, x: Float[Tensor, "B T D"], masks: ResetMasks, carry: Mamba2State
     ) -> tuple[Float[Tensor, "B T D"], Mamba2State]:
@@ -168,6 +213,11 @@ class Mamba2Layer(nn.Module):
         gated = functional.silu(self.gate(x)) * y.flatten(-2).to(x.dtype)
         result: Tensor = self.output(self.norm(gated))
         return result
+
+
+def stamp(layer: Mamba2Layer) -> tuple[object, ...]:
+    """Differs if the weights have changed or moved."""
+    return (layer, *((parameter.device, parameter._version) for parameter in layer.parameters()))
 
 
 def initial_delta_bias(heads: int) -> Float[Tensor, " heads"]:

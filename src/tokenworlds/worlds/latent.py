@@ -24,6 +24,7 @@ from tokenworlds.core.types import (
     FrameShape,
     Losses,
     Outcome,
+    PendingOutcome,
     Reconstruction,
     Segment,
     TokenFeature,
@@ -33,6 +34,8 @@ from tokenworlds.core.types import (
 )
 from tokenworlds.heads.outcomes import MLPReward, MLPTermination, outcome_losses
 from tokenworlds.mixers.projection import Projection
+from tokenworlds.nets.fast import eager_on_device
+from tokenworlds.nets.transformer import forget
 from tokenworlds.worlds.history import History
 from tokenworlds.worlds.parts import check_discrete
 from tokenworlds.worlds.scoring import score_codes
@@ -201,7 +204,9 @@ class Latent(nn.Module, Component):
             x = self.mixer.look_up(index[:, :-1], action)
             outputs, scanned = self.sequence.scan(x, segment.first[:, :-1], sequence)
             starts = segment.first[:, -1]
-            sequence = where_rows(starts, sequence, scanned)
+            # Rows of a transformer that keep their slots can write to the same one.
+            clear = forget if eager_on_device(index) else where_rows
+            sequence = clear(starts, sequence, scanned)
             hidden = outputs[:, -1].masked_fill(starts.unsqueeze(-1), 0.0)
         return LatentCarry(sequence, hidden, index[:, -1], None)
 
@@ -212,8 +217,12 @@ class Latent(nn.Module, Component):
         carry = self._advance(carry, self.action_space.encode(action))
         index = self.prior.sample(carry.hidden, generator)
         carry = replace(carry, index=index, policy_index=None)
-        reward, terminated = self.reward(carry.hidden).mean, self.termination(carry.hidden).mean
-        return carry, Outcome(reward, terminated)
+        if eager_on_device(index):
+            return carry, PendingOutcome(carry.hidden, self._outcome)
+        return carry, self._outcome(carry.hidden)
+
+    def _outcome(self, hidden: Float[Tensor, "*rest D"]) -> Outcome:
+        return Outcome(self.reward(hidden).mean, self.termination(hidden).mean)
 
     @torch.no_grad()
     def predict(self, carry: LatentCarry, action: Tensor, following: Segment) -> Prediction:

@@ -26,6 +26,7 @@ from tokenworlds.core.types import (
     FrameShape,
     Losses,
     Outcome,
+    PendingOutcome,
     Reconstruction,
     Segment,
     Trainable,
@@ -51,6 +52,7 @@ from tokenworlds.nets.dreamer import (
     linear,
     pooled,
 )
+from tokenworlds.nets.fast import eager_on_device
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +293,9 @@ class RSSM(nn.Module, Component):
         return RSSMCarry(deter, self._sample(self._log_probs(self.prior(deter)), generator))
 
     def outcome(self, carry: RSSMCarry) -> Outcome:
-        feature = carry.feature
+        return self._outcome(carry.feature)
+
+    def _outcome(self, feature: Float[Tensor, "*rest D"]) -> Outcome:
         return Outcome(self._reward(feature).mean, self._termination(feature).mean)
 
     def latents(self, carry: RSSMCarry) -> Float[Tensor, "*rest D"]:
@@ -347,6 +351,8 @@ class RSSM(nn.Module, Component):
         self, carry: RSSMCarry, action: Tensor, generator: Generator | None = None
     ) -> tuple[RSSMCarry, Outcome]:
         carry = self._predict(carry, self.action_space.encode(action), generator)
+        if eager_on_device(carry.deter):
+            return carry, PendingOutcome(carry.feature, self._outcome)
         return carry, self.outcome(carry)
 
     @torch.no_grad()

@@ -17,7 +17,7 @@ from tokenworlds.core.protocols import BoundedSequence, Head, SequenceModel
 from tokenworlds.core.types import Carry, Outcome
 from tokenworlds.nets.distributions import sample_index
 from tokenworlds.nets.readout import INITIAL_STD, Readout, small_normal
-from tokenworlds.nets.transformer import forget
+from tokenworlds.nets.transformer import TransformerCarry, forget
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +107,8 @@ class TokenDynamics(nn.Module):
 
     def has_room(self, carry: Carry, tokens: int) -> bool:
         sequence = self.sequence
+        if isinstance(carry, TransformerCarry) and carry.surely_fits(tokens):
+            return True
         return not isinstance(sequence, BoundedSequence) or sequence.room(carry) >= tokens
 
     def check_positions(self, tokens: int, what: str) -> None:

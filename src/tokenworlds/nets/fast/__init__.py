@@ -9,6 +9,11 @@ def eager_on_cpu(x: Tensor) -> bool:
     return x.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
+def eager_on_device(x: Tensor) -> bool:
+    """Whether each operation is a launch on a device, and reading values of `x` waits for it."""
+    return x.device.type != "cpu" and not torch.compiler.is_compiling()
+
+
 def eager_without_autocast(x: Tensor) -> bool:
     """Whether the kernels written here apply: they run on CPUs, in the precision of their input."""
     return eager_on_cpu(x) and not torch.is_autocast_enabled("cpu")

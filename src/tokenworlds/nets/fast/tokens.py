@@ -6,12 +6,12 @@ and `map_each_code` are the plain forms, which let gradients reach the one-hots.
 
 from typing import cast
 
-import torch
 from einops import einsum, pack, rearrange, unpack
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from tokenworlds.core.constants import multiples
 from tokenworlds.core.types import Feature, TokenFeature
 
 MIN_STATES = 64
@@ -30,7 +30,9 @@ def sum_rows(
 ) -> Float[Tensor, "*rest D"]:
     """`map_codes` from indices."""
     flat, lead = pack([row_numbers(index, table)], "* k")
-    (result,) = unpack(functional.embedding_bag(flat, table, mode="sum"), lead, "* d")
+    bags = multiples(len(flat), index.shape[-1], index.device)
+    summed = functional.embedding_bag(flat.flatten(), table, bags, mode="sum")
+    (result,) = unpack(summed, lead, "* d")
     return result
 
 
@@ -51,7 +53,7 @@ def pick_rows(
 
 def row_numbers(index: Int[Tensor, "*rest K"], table: Tensor) -> Int[Tensor, "*rest K"]:
     tokens = index.shape[-1]
-    return index + torch.arange(tokens, device=index.device) * (len(table) // tokens)
+    return index + multiples(tokens, len(table) // tokens, index.device)
 
 
 def map_feature(layer: nn.Linear, feature: Feature) -> Float[Tensor, "*rest D"]:
