@@ -24,7 +24,6 @@ from tokenworlds.core.types import (
     FrameShape,
     Losses,
     Outcome,
-    PendingOutcome,
     Reconstruction,
     Segment,
     TokenFeature,
@@ -35,6 +34,7 @@ from tokenworlds.core.types import (
 from tokenworlds.heads.outcomes import MLPReward, MLPTermination, outcome_losses
 from tokenworlds.mixers.projection import Projection
 from tokenworlds.nets.fast import eager_on_device
+from tokenworlds.nets.fast.outcomes import predict_outcome
 from tokenworlds.nets.transformer import forget
 from tokenworlds.worlds.history import History
 from tokenworlds.worlds.parts import check_discrete
@@ -217,9 +217,7 @@ class Latent(nn.Module, Component):
         carry = self._advance(carry, self.action_space.encode(action))
         index = self.prior.sample(carry.hidden, generator)
         carry = replace(carry, index=index, policy_index=None)
-        if eager_on_device(index):
-            return carry, PendingOutcome(carry.hidden, self._outcome)
-        return carry, self._outcome(carry.hidden)
+        return carry, predict_outcome(carry.hidden, self._outcome)
 
     def _outcome(self, hidden: Float[Tensor, "*rest D"]) -> Outcome:
         return Outcome(self.reward(hidden).mean, self.termination(hidden).mean)

@@ -26,7 +26,6 @@ from tokenworlds.core.types import (
     FrameShape,
     Losses,
     Outcome,
-    PendingOutcome,
     Reconstruction,
     Segment,
     Trainable,
@@ -52,7 +51,7 @@ from tokenworlds.nets.dreamer import (
     linear,
     pooled,
 )
-from tokenworlds.nets.fast import eager_on_device
+from tokenworlds.nets.fast.outcomes import predict_outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,9 +350,7 @@ class RSSM(nn.Module, Component):
         self, carry: RSSMCarry, action: Tensor, generator: Generator | None = None
     ) -> tuple[RSSMCarry, Outcome]:
         carry = self._predict(carry, self.action_space.encode(action), generator)
-        if eager_on_device(carry.deter):
-            return carry, PendingOutcome(carry.feature, self._outcome)
-        return carry, self.outcome(carry)
+        return carry, predict_outcome(carry.feature, self._outcome)
 
     @torch.no_grad()
     def predict(self, carry: RSSMCarry, action: Tensor, following: Segment) -> Prediction:
