@@ -92,6 +92,12 @@ def blocks_of(page: Path) -> list[Block]:
     return found
 
 
+def mentioned_commands(page: Path) -> list[str]:
+    """The commands of this package that sentences and tables mention."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.S | re.M)
+    return [" ".join(span.split()) for span in re.findall(r"`(tokenworlds [^`]+)`", text)]
+
+
 def finished(block: Block, language: str, code: str) -> Block:
     if language not in (*RUNNABLE, *SHOWN):
         raise WrongMark(f"{block.place}: no test knows the language {language!r}")

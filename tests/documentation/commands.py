@@ -14,6 +14,7 @@ from blocks import ROOT
 from tokenworlds.cli import main, parse
 from tokenworlds.commands import choices
 from tokenworlds.commands.train import Train
+from tokenworlds.core.errors import UserError
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 MAKEFILE = (ROOT / "Makefile").read_text()
@@ -84,6 +85,17 @@ def check_arguments(arguments: list[str]) -> None:
     command = parse(arguments)
     if isinstance(command, Train) and not (command.fork or ".py:" in " ".join(arguments)):
         choices.choose_run(replace(command, device="cpu", threads=1))
+
+
+def check_mention(text: str) -> None:
+    """A mention may leave out what the command needs, and write N for a number."""
+    words = [word.strip("[]") for word in shlex.split(text)[1:] if word not in ("...", "...]")]
+    numbered = ["1" if re.fullmatch("[A-Z]+", word) else word for word in words]
+    try:
+        parse([word for word in numbered if word != "--env-set" or "[" not in text])
+    except UserError as error:
+        if not str(error).startswith("Missing from"):
+            raise
 
 
 def check_package(name: str) -> None:

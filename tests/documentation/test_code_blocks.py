@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from blocks import PAGES, ROOT, Block, WrongMark, blocks_of
-from commands import WrongCommand, check, commands_in, execute
+from blocks import PAGES, ROOT, Block, WrongMark, blocks_of, mentioned_commands
+from commands import WrongCommand, check, check_mention, commands_in, execute
 from python_code import check_code, run_code
 from shrinking import shrink
 
@@ -58,6 +58,13 @@ def test_commands_are_valid_and_python_compiles(
             for command in commands_in(block.code) if block.language == "sh" else ():
                 with naming(command.words):
                     check(command)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_commands_in_sentences_are_valid(page: Path) -> None:
+    for text in mentioned_commands(page):
+        with naming(text):
+            check_mention(text)
 
 
 @pytest.mark.filterwarnings("ignore:Matplotlib is currently using agg")
