@@ -109,17 +109,17 @@ class Group:
         """The rows of all ranks, in the order of the ranks, which may have different numbers."""
         if self.size == 1:
             return rows
-        rows = rows.detach().contiguous()
-        with reporting_losses(self):
-            counts = [torch.zeros((), dtype=torch.long, device=rows.device)] * self.size
-            counts = [each.clone() for each in counts]
-            distributed.all_gather(counts, torch.tensor(len(rows), device=rows.device))
-            lengths = [int(each) for each in counts]
-            padded = rows.new_zeros((max(lengths), *rows.shape[1:]))
-            padded[: len(rows)] = rows
-            parts = [torch.empty_like(padded) for _ in lengths]
-            distributed.all_gather(parts, padded)
+        lengths = [int(each) for each in self._gather(torch.tensor(len(rows), device=rows.device))]
+        padded = rows.new_zeros((max(lengths), *rows.shape[1:]))
+        padded[: len(rows)] = rows.detach()
+        parts = self._gather(padded)
         return torch.cat([part[:length] for part, length in zip(parts, lengths, strict=True)])
+
+    def _gather(self, value: Tensor) -> list[Tensor]:
+        values = [torch.empty_like(value) for _ in range(self.size)]
+        with reporting_losses(self):
+            distributed.all_gather(values, value)
+        return values
 
     def _exchange(self, value: Any, processes: Any) -> list[Any]:
         values = [None] * self.size
