@@ -1,6 +1,7 @@
 """`tokenworlds sweep` with real runs: stopped, taken up again, extended."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from tiny_runs import TINY
 
 from tokenworlds.cli import main
+from tokenworlds.sweeps.plan import read_plan
 
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 
@@ -59,6 +61,44 @@ def test_a_run_that_fails_is_reported_and_one_that_is_finished_is_skipped(
     assert "holds another run, made by 'tokenworlds train" in capsys.readouterr().out
 
 
+def test_a_dry_run_tells_hours_and_disk_of_runs_and_of_the_whole(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = sweep("--seeds", "0-3", "--grid", "world.tokenizer.codebook.codes=4,8", steps=100_000)
+    assert main([*words, "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "8 runs in sw, 2 at a time" in out
+    (each,) = re.findall(r"codes=8-s0 and 3 more like it: about (.+) and at most (.+) each", out)
+    assert re.search(
+        r"about (.+) of computing on this machine are left, (.+) with 2 at a time", out
+    )
+    one, all_runs = (
+        megabytes(each[1]),
+        megabytes(re.findall(r"at most (.+) of disk in all", out)[0]),
+    )
+    assert all_runs == pytest.approx(8 * one, rel=0.02)
+    assert not Path("sw").exists()
+
+
+def megabytes(text: str) -> float:
+    number, unit = text.split()
+    return float(number) * {"kB": 1e-3, "MB": 1.0, "GB": 1e3}[unit]
+
+
+def test_environments_of_a_benchmark_and_their_options_are_runs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("ale_py")
+    options = ["--env-set", "frame_skip=2", "--size", "tiny", "--seeds", "0-4", "--slurm"]
+    assert main(["sweep", "--envs", "gym:CartPole-v1", "--runs", "sw", *options]) == 0
+    jobs = read_plan(Path("sw"))
+    assert jobs[4].name == "step-vq-m-gym-CartPole-v1-s4"
+    assert "--size tiny" in jobs[4].command
+    assert jobs[4].command.endswith("--env-set frame_skip=2")
+    assert main(["sweep", "--envs", "atari100k", "--runs", "sw", "--slurm"]) == 0
+    assert len(read_plan(Path("sw"))) == 26
+
+
 @pytest.mark.slow
 def test_an_interrupted_and_extended_sweep_equals_single_runs(
     capsys: pytest.CaptureFixture[str],
@@ -82,6 +122,10 @@ def test_an_interrupted_and_extended_sweep_equals_single_runs(
     [
         (["--recipes", "step-vq-n"], "did you mean 'step-vq-t'?"),
         (["--engine", "locale"], "did you mean 'local'?"),
+        (["--address", "auto"], "--address needs --engine ray"),
+        (["--gpus-per-run", "1"], "--gpus-per-run needs --engine ray or --slurm"),
+        (["--engine", "ray", "--gpus-per-run", "-1"], "takes a number of 0 or more, not -1"),
+        (["--engine", "ray", "--slurm"], "leave out --engine ray"),
         (["--grid", "world.depth=1,2"], "unknown field of world 'depth'"),
         (["stats", "sw"], "write 'sweep status DIR'"),
         (["status", "sw"], "holds no sweep"),

@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from tokenworlds.sweeps import pool as pools
-from tokenworlds.sweeps.engine import GIGABYTE, LocalEngine, ProcessTask, memory_of
+from tokenworlds.sweeps.engine import (
+    GIGABYTE,
+    LocalEngine,
+    Lost,
+    ProcessTask,
+    Refused,
+    memory_of,
+)
 from tokenworlds.sweeps.logs import failure
 from tokenworlds.sweeps.plan import Job, Step
 from tokenworlds.sweeps.pool import Pool
@@ -21,9 +28,17 @@ class FakeTask:
         self.code = code
         self.looks = 0
         self.killed = False
+        self.placed = True
+        self.problem: Exception | None = None
+
+    def is_placed(self) -> bool:
+        return self.placed
 
     def poll(self) -> int | None:
         self.looks += 1
+        if self.problem is not None:
+            self.looks = 2
+            raise self.problem
         return self.code if self.looks > 1 else None
 
     def stop(self) -> None:
@@ -50,6 +65,8 @@ class FakeEngine:
         self.tasks.append(FakeTask(code))
         self.most = max(self.most, sum(task.looks <= 1 for task in self.tasks))
         return self.tasks[-1]
+
+    def close(self) -> None: ...
 
 
 @pytest.fixture(autouse=True)
@@ -105,6 +122,59 @@ def test_a_run_that_another_process_trains_is_waited_for(
     assert states(pool) == ["elsewhere"]
     pool.advance()
     assert states(pool) == ["finished"]
+
+
+class LosingEngine(FakeEngine):
+    """Loses the first runs that it is given."""
+
+    def __init__(self, losses: Sequence[Exception]) -> None:
+        super().__init__(1, lambda words: 0)
+        self.losses = list(losses)
+
+    def start(self, words: Sequence[str], log: Path) -> FakeTask:
+        task = super().start(words, log)
+        task.problem = self.losses.pop(0) if self.losses else None
+        return task
+
+
+def test_a_run_that_loses_its_worker_is_started_again(tmp_path: Path) -> None:
+    engine = LosingEngine([Lost("its node is gone")])
+    seen: list[tuple[str, str]] = []
+    pool = Pool(JOBS[:1], tmp_path, engine, lambda entry: seen.append((entry.state, entry.reason)))
+    pool.run(lambda: False, lambda: None)
+    assert seen[1:3] == [("waiting", "its node is gone"), ("running", "")]
+    assert states(pool) == ["finished"]
+
+
+@pytest.mark.parametrize(("by_run", "state"), [(True, "failed"), (False, "finished")])
+def test_a_run_that_ends_its_workers_fails_at_last(
+    by_run: bool, state: str, tmp_path: Path
+) -> None:
+    # Losses of the whole cluster are not the run's fault.
+    pool = Pool(JOBS[:1], tmp_path, LosingEngine([Lost("its worker was lost", by_run)] * 4))
+    pool.run(lambda: False, lambda: None)
+    assert states(pool) == [state]
+    times = "its worker was lost, 4 times in a row at step 0" if by_run else ""
+    assert pool.entries[0].reason == times
+
+
+def test_a_refused_run_fails_with_the_sentence_and_takes_no_other_down(tmp_path: Path) -> None:
+    pool = Pool(JOBS[:2], tmp_path, LosingEngine([Refused("n1 does not see the folder")]))
+    pool.run(lambda: False, lambda: None)
+    assert states(pool) == ["failed", "finished"]
+    assert pool.entries[0].reason == "n1 does not see the folder"
+
+
+def test_a_run_is_queued_until_it_has_its_resources(tmp_path: Path) -> None:
+    pool = Pool(JOBS[:1], tmp_path, FakeEngine(1, lambda words: 0))
+    task = FakeTask(0)
+    task.placed = False
+    pool._engine.start = lambda words, log: task  # type: ignore[method-assign]
+    pool.advance()
+    assert states(pool) == ["queued"]
+    task.placed = True
+    pool.advance()
+    assert states(pool) == ["running"]
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
 """`tokenworlds sweep`."""
 
+import contextlib
 import itertools
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +16,7 @@ from tokenworlds.commands.options import (
     NO_DEFAULT,
     Assignments,
     Count,
+    EnvAssignments,
     Number,
     Protocol,
     Size,
@@ -26,10 +28,12 @@ from tokenworlds.commands.train import Train
 from tokenworlds.core.errors import UserError, unknown
 
 if TYPE_CHECKING:
+    from tokenworlds.runs.spec import RunSpec
+    from tokenworlds.sweeps.engine import Engine
     from tokenworlds.sweeps.plan import Job
     from tokenworlds.sweeps.pool import Pool
 
-ENGINES = ("local",)
+ENGINES = ("local", "ray")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,20 +65,30 @@ class Sweep(TrackerOptions):
     """Change settings of all runs; may be repeated."""
     protocol: Protocol = ""
     """Protocol of the environments."""
+    env_set: EnvAssignments = ()
+    """Options of Gymnasium environments, as in frame_skip=4."""
     stop_at_return: Annotated[Number, NO_DEFAULT] = None
     """Stop a run early once an evaluation during training has this mean return."""
     patience: Annotated[Count, NO_DEFAULT] = None
     """Stop a run early after this many evaluations without a better one."""
-    engine: Annotated[str, arg(metavar="{local}")] = "local"
-    """Where the runs are computed: local is a pool of processes."""
-    jobs: Annotated[Count, default_text("cores / threads, as long as memory lasts")] = None
+    engine: Annotated[str, arg(metavar="{local,ray}")] = "local"
+    """Where the runs are computed: local is a pool of processes, ray a Ray cluster."""
+    address: Annotated[str, default_text("start Ray here"), arg(metavar="A")] = ""
+    """A running Ray cluster, as HOST:PORT, or auto for one of which this machine is a node."""
+    cpus_per_run: Annotated[Count, default_text("threads")] = None
+    """CPU cores that are set aside for each run."""
+    gpus_per_run: Annotated[Number, default_text("0")] = None
+    """GPUs of each run, with --engine ray or --slurm; with Ray and 0.25 four runs share a card."""
+    jobs: Annotated[Count, default_text("cores / cpus-per-run, as long as memory lasts")] = None
     """Runs at a time."""
     threads: Count = 1
     """CPU threads of each run."""
     runs: Annotated[str, arg(metavar="DIR")] = "runs/sweep"
-    """Folder of the sweep."""
+    """Folder of the sweep; for a Ray cluster on storage that all nodes share."""
     dry_run: Switch = False
-    """Print the runs and what each needs, and train nothing."""
+    """Print the runs, what each needs, and hours and disk of the whole; train nothing."""
+    slurm: Switch = False
+    """Write a script for a SLURM array, a task for each run, and train nothing."""
 
     def execute(self) -> int:
         from tokenworlds.commands.choices import choose_run
@@ -83,17 +97,38 @@ class Sweep(TrackerOptions):
 
         if self.action:
             return self.status()
-        if self.engine not in ENGINES:
-            raise unknown("engine", self.engine, ENGINES)
-        trainings, folder = list(self.trainings()), Path(self.runs)
+        self.check_engine()
+        # Nodes of a cluster have other working folders.
+        here = self.engine == "local" and not self.slurm
+        folder = Path(self.runs) if here else Path(self.runs).absolute()
+        trainings = list(self.trainings())
         open_trackers(self.trackers)
         also = tuple(f"--{name}" for name in self.trackers)
         jobs = [replace(job_of(train, point), also=also) for train, point in trainings]
         check_names(jobs)
+        # Seeds change nothing that could be wrong.
+        specs: dict[Train, RunSpec] = {}
         for train, _ in trainings:
-            if train.seed == trainings[0][0].seed:
-                choose_run(train)
-        return self.describe(jobs, folder) if self.dry_run else self.train(jobs, folder)
+            if (same := same_seed(train)) not in specs:
+                specs[same] = choose_run(same)
+        if self.dry_run:
+            from tokenworlds.commands.sweep_plan import print_plan
+
+            each = [replace(specs[same_seed(train)], seed=train.seed) for train, _ in trainings]
+            return print_plan(jobs, each, folder, None if self.address else self.at_a_time())
+        return self.write_slurm(jobs, folder) if self.slurm else self.train(jobs, folder)
+
+    def check_engine(self) -> None:
+        if self.engine not in ENGINES:
+            raise unknown("engine", self.engine, ENGINES)
+        if self.slurm and self.engine != "local":
+            raise UserError("--slurm needs no engine: leave out --engine ray")
+        if self.address and self.engine != "ray":
+            raise UserError("--address needs --engine ray")
+        if self.gpus_per_run and self.engine != "ray" and not self.slurm:
+            raise UserError("--gpus-per-run needs --engine ray or --slurm")
+        if (self.gpus_per_run or 0.0) < 0.0:
+            raise UserError(f"--gpus-per-run takes a number of 0 or more, not {self.gpus_per_run}")
 
     def status(self) -> int:
         from tokenworlds.commands.sweep_table import table_lines
@@ -123,44 +158,67 @@ class Sweep(TrackerOptions):
                     assignments=(*self.assignments, point) if point else self.assignments,
                     threads=self.threads,
                     protocol=self.protocol,
+                    env_set=self.env_set,
                     stop_at_return=self.stop_at_return,
                     patience=self.patience,
                 ),
                 point,
             )
 
-    def describe(self, jobs: "Sequence[Job]", folder: Path) -> int:
-        """Print what a sweep would do."""
-        from tokenworlds.sweeps.plan import next_step
+    def write_slurm(self, jobs: "Sequence[Job]", folder: Path) -> int:
+        from tokenworlds.sweeps.plan import write_plan
+        from tokenworlds.sweeps.slurm import Resources, write_script
 
-        for job in jobs:
-            try:
-                step = next_step(job, folder)
-                words = shlex.join(["tokenworlds", *step.words]) if step.words else ""
-                print(f"{step.kind:8} {words or folder / job.name}")
-            except UserError as error:
-                print(f"{'fails':8} {error}")
-        print(f"{len(jobs)} runs in {folder}, {self.at_a_time()} at a time")
+        gpus = self.gpus_per_run or 0.0
+        threads, cpus = self.threads or 1, self.cpus
+        resources = Resources(threads=threads, cpus=cpus, gpus=gpus, jobs=self.jobs)
+        path = write_script(folder, jobs, resources)
+        write_plan(folder, jobs)
+        print(f"{len(jobs)} runs: sbatch --time=HH:MM:SS {shlex.quote(str(path))}")
         return 0
 
     def at_a_time(self) -> int:
         from tokenworlds.evaluation.processes import cores
 
-        return self.jobs or max(cores() // (self.threads or 1), 1)
+        return self.jobs or max(cores() // self.cpus, 1)
+
+    @property
+    def cpus(self) -> int:
+        return self.cpus_per_run or self.threads or 1
 
     def train(self, jobs: "Sequence[Job]", folder: Path) -> int:
         from tokenworlds.commands.running import Interruption
         from tokenworlds.commands.sweep_table import open_table
-        from tokenworlds.sweeps.engine import LocalEngine
         from tokenworlds.sweeps.plan import write_plan
         from tokenworlds.sweeps.pool import Pool
 
         write_plan(folder, jobs)
-        engine, interruption = LocalEngine(self.at_a_time(), self.threads or 1), Interruption()
-        with open_table(jobs, folder) as table, interruption.listening(table.stopping):
+        interruption = Interruption()
+        with (
+            open_table(jobs, folder) as table,
+            contextlib.closing(self.open_engine(folder, table.note)) as engine,
+            interruption.listening(table.stopping),
+        ):
             pool = Pool(jobs, folder, engine, table.changed)
             pool.run(interruption, lambda: table.show(pool.entries))
         return print_end(pool, folder, interruption.exit_code)
+
+    def open_engine(self, folder: Path, note: "Callable[[str], None]") -> "Engine":
+        from tokenworlds.sweeps.cluster.connection import Settings
+        from tokenworlds.sweeps.cluster.engine import RayEngine
+        from tokenworlds.sweeps.engine import LocalEngine
+        from tokenworlds.sweeps.plan import LOGS
+
+        if self.engine == "local":
+            return LocalEngine(self.at_a_time(), self.threads or 1)
+        settings = Settings(
+            address=self.address,
+            cpus=float(self.cpus),
+            gpus=self.gpus_per_run or 0.0,
+            threads=self.threads or 1,
+            place=str(Path.cwd()),
+        )
+        return RayEngine(settings, folder / LOGS, self.jobs, note)
 
 
 def job_of(train: Train, point: tuple[str, ...]) -> "Job":
@@ -174,6 +232,10 @@ def job_of(train: Train, point: tuple[str, ...]) -> "Job":
         steps=train.steps,
         again=(*own, "--env", train.env),
     )
+
+
+def same_seed(train: Train) -> Train:
+    return replace(train, seed=0)
 
 
 def print_end(pool: "Pool", folder: Path, interrupted: int) -> int:

@@ -19,7 +19,10 @@ from tokenworlds.sweeps.status import Row, rows, share_done
 STOPPING = "all runs save and stop; press Ctrl-C again to kill them"
 HEADINGS = ("run", "state", "steps", "return")
 REFRESH = 2.0
-ORDER = ("running", "elsewhere", "starting", "failed", "damaged", "stopped", "waiting", "finished")
+ORDER = (
+    *("running", "elsewhere", "starting", "queued", "failed", "damaged", "stopped", "waiting"),
+    "finished",
+)
 STYLES = {"running": "bold cyan", "failed": "red", "damaged": "red", "finished": "green"}
 
 
@@ -52,6 +55,9 @@ class Lines:
         why = f": {entry.reason}" if entry.reason else ""
         print(f"{entry.state:9} {entry.job.name}{why}", flush=True)
 
+    def note(self, text: str) -> None:
+        print(text, flush=True)
+
     def show(self, entries: Sequence[Entry]) -> None: ...
 
     def stopping(self) -> None:
@@ -69,6 +75,7 @@ class LiveTable:
         self._first_share: float | None = None
         self._due = 0.0
         self._stopping = False
+        self._note = ""
         self._live = Live(self, console=console, refresh_per_second=1)
 
     def __enter__(self) -> "LiveTable":
@@ -93,6 +100,9 @@ class LiveTable:
             self._first_share = share_done(found)
         self._due = time.monotonic() + REFRESH
 
+    def note(self, text: str) -> None:
+        self._note = f"{text}; "
+
     def stopping(self) -> None:
         self._stopping = True
 
@@ -108,7 +118,8 @@ class LiveTable:
         if len(lines) > room:
             yield Text(f"and {len(lines) - room} more lines", style="dim")
         yield Text(f"{end}{self._remaining()}", style="bold", no_wrap=True, overflow="ellipsis")
-        yield Text(STOPPING if self._stopping else "Ctrl-C saves and stops all", style="dim")
+        advice = STOPPING if self._stopping else "Ctrl-C saves and stops all"
+        yield Text(f"{self._note}{advice}", style="dim", no_wrap=True, overflow="ellipsis")
 
     def _remaining(self) -> str:
         """The time left if the sweep goes on as fast as since it was started."""

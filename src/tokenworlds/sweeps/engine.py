@@ -13,12 +13,33 @@ MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/sys/fs/cgroup")
 
 
+class Lost(Exception):
+    """A run lost its worker or node, and can go on elsewhere.
+
+    `by_run` is False if all runs were lost at once: then this one cannot be the reason.
+    """
+
+    def __init__(self, why: str, by_run: bool = True) -> None:
+        super().__init__(why)
+        self.by_run = by_run
+
+
+class Refused(Exception):
+    """A worker cannot start a run, for a reason that the user can remove."""
+
+
 @runtime_checkable
 class Task(Protocol):
-    """A run that was started."""
+    """A run that was handed to an engine."""
+
+    def is_placed(self) -> bool:
+        """Whether the run has its resources; until then it is queued."""
 
     def poll(self) -> int | None:
-        """The exit code, None while the run is going on."""
+        """The exit code, None while the run is going on.
+
+        `Lost` if it can go on elsewhere, `Refused` if it could not be started.
+        """
 
     def stop(self) -> None:
         """Ask the run to save and stop, as Ctrl-C does."""
@@ -36,10 +57,16 @@ class Engine(Protocol):
     def start(self, words: Sequence[str], log: Path) -> Task:
         """Start `tokenworlds` with these words; what it prints goes to the log."""
 
+    def close(self) -> None:
+        """Give back what the engine holds, once no run is going on."""
+
 
 class ProcessTask:
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
+
+    def is_placed(self) -> bool:
+        return True
 
     def poll(self) -> int | None:
         return self.process.poll()
@@ -95,6 +122,8 @@ class LocalEngine:
             task = ProcessTask(self._open(words, file))
         self._tasks.append(task)
         return task
+
+    def close(self) -> None: ...
 
     def _open(self, words: Sequence[str], file: IO[bytes]) -> subprocess.Popen[bytes]:
         # A group of its own: Ctrl-C reaches the sweep alone, which stops its runs in order.

@@ -45,8 +45,11 @@ class Estimate:
 
 def estimate(agent: Agent, spec: RunSpec, goal: Progress) -> Estimate | None:
     """None for a short run, and if an update on blank frames fails."""
-    if goal.update_count < LEAST_UPDATES:
-        return None
+    return None if goal.update_count < LEAST_UPDATES else forecast(agent, spec, goal)
+
+
+def forecast(agent: Agent, spec: RunSpec, goal: Progress) -> Estimate | None:
+    """None if an update on blank frames fails."""
     before = global_states(agent.device)
     try:
         another = Agent.build(spec.recipe, agent.frame_shape, agent.action_space, spec.precision)

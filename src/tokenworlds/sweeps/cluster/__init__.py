@@ -1,0 +1,1 @@
+"""Runs of a sweep on a Ray cluster. Only `connection` and `worker` run inside Ray."""
