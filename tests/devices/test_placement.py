@@ -15,8 +15,8 @@ from tokenworlds.commands import card
 from tokenworlds.recipes.catalogue import RECIPES
 
 HERE = Path(__file__).parent
-EVERYDAY = ("step-vq-m", "git-storm", "delta-iris", "swm", "dreamer-v3")
-"""One recipe for each kind of world; the others take minutes."""
+EVERYDAY = ("step-vq-m", "delta-iris", "dreamer-v3")
+"""Recurrent, by token and recurrent by frame; the others take minutes."""
 OTHERS = tuple(name for name in RECIPES if name not in EVERYDAY)
 
 

@@ -1,6 +1,8 @@
 """`tokenworlds bench`."""
 
 import json
+import os
+import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,6 +31,8 @@ RECIPES = ("iris", "delta-iris", "step-vq-t", "step-vq-iris", "step-vq-m")
 """The recipes of STEP-VQ's figure 2a, and the default recipe of `train`."""
 SCALED = ("step-vq-m", "cb-m")
 """The recipes of STEP-VQ's figure 2b."""
+COUNTING = "TOKENWORLDS_COUNTING"
+"""Set in the process that counts launches."""
 SECONDS, SECONDS_PER_POINT = 10.0, 2.0
 
 
@@ -78,10 +82,14 @@ class Bench:
         return self.report_scaling() if self.scaling else self.report_costs()
 
     def report_launches(self) -> int:
+        """In a process of its own: torch takes up a new device only before its first gradient."""
         from tokenworlds.benchmarking.launches import count_in, to_document
         from tokenworlds.benchmarking.tables import LAUNCH_COLUMNS, launch_lines, row
 
         self.refuse_with_launches()
+        if COUNTING not in os.environ:
+            words = [sys.executable, "-m", "tokenworlds", "bench", *self.launch_words()]
+            return subprocess.run(words, env={**os.environ, COUNTING: "1"}).returncode
         document = []
         for target in self.targets():
             self.show(f"\n{target.name} ({target.size})", row("", LAUNCH_COLUMNS, LAUNCH_COLUMNS))
@@ -91,6 +99,11 @@ class Bench:
         if self.json:
             print(json.dumps({"launches": document}, indent=2))
         return 0
+
+    def launch_words(self) -> list[str]:
+        given = [word for group in self.env_set for word in ("--env-set", *group)]
+        flags = ["--launches", *(["--json"] if self.json else [])]
+        return [*self.recipes, *flags, "--env", self.env, "--size", self.size, *given]
 
     def refuse_with_launches(self) -> None:
         given = {
