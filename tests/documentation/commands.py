@@ -89,7 +89,8 @@ def check_arguments(arguments: list[str]) -> None:
 
 def check_mention(text: str) -> None:
     """A mention may leave out what the command needs, and write N for a number."""
-    words = [word.strip("[]") for word in shlex.split(text)[1:] if word not in ("...", "...]")]
+    typed = next(commands_in(text)).arguments
+    words = [word.strip("[]") for word in typed if word not in ("...", "...]")]
     numbered = ["1" if re.fullmatch("[A-Z]+", word) else word for word in words]
     try:
         parse([word for word in numbered if word != "--env-set" or "[" not in text])
