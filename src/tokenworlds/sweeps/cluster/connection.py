@@ -14,6 +14,7 @@ import os
 import queue
 import secrets
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -26,6 +27,8 @@ WAIT = 1.0
 """Seconds for which a worker waits for the end of its run before it hears other calls."""
 PAUSE = 0.2
 LOOK_AT_NODES = 2.0
+REACHABLE = 10.0
+"""Seconds in which a head must answer."""
 LOST_CODES = (-signal.SIGKILL, 128 + signal.SIGKILL, -signal.SIGTERM, 128 + signal.SIGTERM)
 INTERRUPTED = 128 + signal.SIGINT
 PRIVATE = {
@@ -233,6 +236,7 @@ def connect(settings: Settings, scratch: str) -> None:
 
     common: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
     if settings.address:
+        check_reachable(settings.address)
         ray.init(address=settings.address, **common)
     else:
         ray.init(
@@ -242,6 +246,13 @@ def connect(settings: Settings, scratch: str) -> None:
             _temp_dir=scratch,
             **common,
         )
+
+
+def check_reachable(address: str) -> None:
+    """Raise an error at once: Ray itself tries for minutes."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit() and "/" not in host:
+        socket.create_connection((host, int(port)), REACHABLE).close()
 
 
 def read_orders(orders: "queue.SimpleQueue[dict[str, Any] | None]") -> None:
