@@ -65,11 +65,11 @@ def shorter(schedule: Any) -> Any:
     if isinstance(schedule, Interleaved.Config):
         return replace(schedule, updates=dict.fromkeys(schedule.updates, 0.25))
     if isinstance(schedule, Epochs.Config):
-        once, first = (dict.fromkeys(of, 1) for of in (schedule.updates, schedule.first_updates))
-        return replace(schedule, steps=32, first_steps=0, updates=once, first_updates=first)
+        updates, first = (dict.fromkeys(of, 1) for of in (schedule.updates, schedule.first_updates))
+        return replace(schedule, steps=32, first_steps=0, updates=updates, first_updates=first)
     if isinstance(schedule, Iterations.Config):
-        once = {"warm_up_updates": 1, "epochs": (1,), "batches": (1,)}
-        return replace(schedule, steps=32, first_steps=32, **once)
+        once = replace(schedule, warm_up_updates=1, epochs=(1,), batches=(1,))
+        return replace(once, steps=32, first_steps=32)
     return schedule
 
 
