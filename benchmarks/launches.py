@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tokenworlds.benchmarking.launches import DREAM_STEP, count_launches, to_document
+from tokenworlds.benchmarking.launches import DREAM_STEP, count_launches
 from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.recipes.catalogue import RECIPES, load
 
@@ -29,7 +29,10 @@ def count(names: list[str]) -> None:
         recipe = load(name, "paper").recipe
         shape = FrameShape(recipe.resolution, recipe.resolution, 1 if recipe.grey else 3)
         document["recipes"][name] = {
-            each.name: to_document(name, "paper", each)
+            each.name: {
+                "operations": each.launches.operations,
+                "waits": dict(each.launches.waits),
+            }
             for each in count_launches(recipe, shape, ActionSpace(ACTIONS))
         }
         COUNTS.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n")
