@@ -47,9 +47,11 @@ class Cluster:
     def start(self, nodes: int) -> None:
         """Returns once all nodes are there."""
         folder = self.scratch / str(len(self.heads))
+        # Where Ray writes the address of the newest cluster.
+        (self.scratch / "ray").mkdir(exist_ok=True)
         head = subprocess.Popen(
             [sys.executable, str(SCRIPT), str(self.port), str(folder), str(nodes)],
-            env={**os.environ, **VARIABLES},
+            env={**os.environ, **VARIABLES, "RAY_TMPDIR": str(self.scratch)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
