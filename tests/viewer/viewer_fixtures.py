@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 from dream_runs import train_tiny
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    expect,
+    sync_playwright,
+)
 from viewer_pages import serving
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
@@ -31,6 +38,7 @@ def browser() -> Iterator[Browser]:
 def context(browser: Browser) -> Iterator[BrowserContext]:
     context = browser.new_context(viewport={"width": 1200, "height": 900})
     context.set_default_timeout(20_000)
+    expect.set_options(timeout=20_000)
     yield context
     context.close()
 
