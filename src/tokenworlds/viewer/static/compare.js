@@ -2,7 +2,7 @@
 
 import { Agent, calm, say } from "./agent.js";
 import { Chart, colour, onSchemeChange } from "./chart.js";
-import { find } from "./dom.js";
+import { find, make } from "./dom.js";
 import { count, number } from "./format.js";
 import { HorizonChart } from "./horizon_chart.js";
 import { showPages } from "./pages.js";
@@ -14,7 +14,7 @@ let about, episode = null, found = null, at = 0, playing = 0, many = null;
 
 const agent = new Agent({ ready, episode: opened, compare: arrive, horizon: arriveHorizon, problem: settle, failed: () => say("") });
 const horizon = new HorizonChart(find("#horizon"));
-const chart = new Chart("error", "Error of the dream, and of a still picture", 150, (step) => go(found.steps.findIndex((each) => each.step === step)));
+const chart = new Chart("error", "Error of the frames", 150, (step) => go(found.steps.findIndex((each) => each.step === step)));
 find("#charts").append(chart.figure);
 
 function ready(answer) {
@@ -117,6 +117,7 @@ function picture(id, source) {
 }
 
 function showChart() {
+  find("#legend").replaceChildren(...["dream", "a still picture: the frame at the start"].map((title, index) => make("li", {}, make("i", { style: `background:${colour(index)}` }), title)));
   const steps = found.steps.map((step) => step.step);
   chart.show([
     { title: "dream", colour: colour(0), steps, values: found.steps.map((step) => step.error) },

@@ -21,7 +21,7 @@ export function drawHeat(canvas, values, { grid, most, label }) {
     const [x, y] = [(index % columns) * cell, Math.floor(index / columns) * cell];
     context.fillStyle = `rgb(${shade(share).join(" ")})`;
     context.fillRect(x, y, cell, cell);
-    if (cell >= 26) write(context, String(Number(value.toPrecision(2))), x, y, cell, share > 0.6 ? "#000" : "#fff");
+    if (cell >= 26 && value >= 0.05) write(context, value.toFixed(value < 9.95 ? 1 : 0), x, y, cell, share > 0.6 ? "#000" : "#fff");
   });
   canvas.setAttribute("aria-label", `${label}: highest ${number(Math.max(...values))}, at cell ${values.indexOf(Math.max(...values)) + 1} of ${values.length}`);
 }

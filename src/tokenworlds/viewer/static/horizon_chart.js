@@ -30,7 +30,7 @@ export class HorizonChart {
     this.chart = new uPlot({
       width: Math.max(this.plot.clientWidth, 120), height: 230, padding: [8, 8, 0, 0], legend: { show: false }, cursor: { show: false },
       scales: { x: { time: false }, y: { range: (_, low, high) => [0, (high || 1) * 1.05] } },
-      axes: [{ ...axis, size: 28 }, { ...axis, size: 52, values: (_, ticks) => ticks.map(number) }], series: [{}, ...series], bands,
+      axes: [{ ...axis, size: 28, incrs: [1, 2, 4, 8] }, { ...axis, size: 52, values: (_, ticks) => ticks.map(number) }], series: [{}, ...series], bands,
     }, data, this.plot);
     const last = (name) => curves[name].mean.findLast((value) => value !== null);
     const text = (name) => `${TITLES[name]}: ${number(curves[name].mean[0])} after 1 step, ${number(last(name))} at the end`;

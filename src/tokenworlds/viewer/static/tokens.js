@@ -151,7 +151,7 @@ function show() {
   showSurprise(step);
   find("#action").textContent = about.discrete ? about.actions[step.action] : step.action.map(number).join(", ");
   find("#value").textContent = number(step.value);
-  find("#reward").textContent = step.reward === null ? "–" : `${number(step.reward)}, ${number(step.predicted_reward)}`;
+  find("#reward").textContent = step.reward === null ? "–" : step.predicted_reward === null ? number(step.reward) : `${number(step.reward)}, predicted ${step.predicted_reward.toFixed(2)}`;
   find("#terminated").textContent = step.terminated === null ? "–" : `${(100 * step.terminated).toFixed(1)} %`;
   showPolicy(find("#policy tbody"), step.policy, about);
   for (const chart of charts.values()) chart.setMark(at);
