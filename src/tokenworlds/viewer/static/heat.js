@@ -27,10 +27,10 @@ export function drawHeat(canvas, values, { grid, most, label }) {
 }
 
 // Over a frame: the higher the value, the less of a veil; without one the frame is plain.
-export function drawVeil(canvas, values, grid, label) {
+export function drawVeil(canvas, values, { grid, most, label }) {
   canvas.hidden = !values;
   if (!values) return;
-  const [rows, columns] = grid, most = Math.max(...values);
+  const [rows, columns] = grid, highest = Math.max(...values);
   canvas.width = columns;
   canvas.height = rows;
   const context = canvas.getContext("2d"), picture = context.createImageData(columns, rows);
@@ -39,6 +39,6 @@ export function drawVeil(canvas, values, grid, label) {
     picture.data.set([255, 170, 40, Math.round(190 * share)], 4 * index);
   });
   context.putImageData(picture, 0, 0);
-  const place = values.indexOf(most);
+  const place = values.indexOf(highest);
   canvas.setAttribute("aria-label", `${label}: most at row ${Math.floor(place / columns) + 1} of ${rows}, column ${(place % columns) + 1} of ${columns}`);
 }

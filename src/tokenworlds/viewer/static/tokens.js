@@ -12,6 +12,7 @@ import { showUsage } from "./usage.js";
 
 const PIECE = 16;
 const EVERY = 120; // milliseconds between frames while the episode runs
+const LEAST = 0.01; // changes of the policy that are shown as none
 const WAYS = {
   tokens: "Bright: where another token in its place changes the policy most. The others are tokens that the place holds elsewhere in this episode.",
   patches: "Bright: where covering the newest frame with its mean colour changes the policy most. A cover is a picture that the agent never saw.",
@@ -151,7 +152,7 @@ function show() {
   showSurprise(step);
   find("#action").textContent = about.discrete ? about.actions[step.action] : step.action.map(number).join(", ");
   find("#value").textContent = number(step.value);
-  find("#reward").textContent = step.reward === null ? "–" : step.predicted_reward === null ? number(step.reward) : `${number(step.reward)}, predicted ${step.predicted_reward.toFixed(2)}`;
+  find("#reward").textContent = step.reward === null ? "–" : step.predicted_reward === null ? number(step.reward) : `${number(step.reward)}, predicted ${number(Number(step.predicted_reward.toFixed(2)) || 0)}`;
   find("#terminated").textContent = step.terminated === null ? "–" : `${(100 * step.terminated).toFixed(1)} %`;
   showPolicy(find("#policy tbody"), step.policy, about);
   for (const chart of charts.values()) chart.setMark(at);
@@ -169,7 +170,7 @@ function showSurprise(step) {
   drawHeat(find("#nll"), step.nll, { grid: episode.grid, most, label: "Nats of each token" });
   find("#no-nll").hidden = Boolean(step.nll);
   find("#no-nll").textContent = step.first ? "Nothing predicts the first frame." : "This agent does not tell how likely a token is.";
-  find("#nll-note").textContent = step.nll ? `${number(mean(step.nll))} nats per token` : "";
+  find("#nll-note").textContent = step.nll ? `${number(mean(step.nll))} nats per token; brightest is ${number(most)}` : "";
 }
 
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
@@ -180,10 +181,11 @@ function showSaliency() {
   find("#way-note").textContent = on ? WAYS[way] : "";
   const grid = found && (found.grid ?? episode.grid);
   picture("#looked", found && grid ? step.frame : null);
-  drawVeil(find("#veil"), found && grid ? found.policy : null, grid, "Change of the policy");
-  drawHeat(find("#saliency"), found && !grid ? found.policy : null, { grid: null, most: found ? Math.max(...found.policy) : 1, label: "Change of the policy by token" });
+  const highest = found ? Math.max(...found.policy) : 0, most = Math.max(highest, LEAST);
+  drawVeil(find("#veil"), found && grid ? found.policy : null, { grid, most, label: "Change of the policy" });
+  drawHeat(find("#saliency"), found && !grid ? found.policy : null, { grid: null, most, label: "Change of the policy by token" });
   const unit = about.discrete ? "nats" : "of the mean action";
-  find("#saliency-note").textContent = found ? `at most ${number(Math.max(...found.policy))} ${unit}` : "";
+  find("#saliency-note").textContent = found ? `at most ${number(highest)} ${unit}${highest < LEAST ? ": next to nothing" : ""}` : "";
   find("#no-saliency").textContent = found ? "" : on ? "Computing…" : "Tick the box below.";
   find("#no-saliency").hidden = Boolean(found);
   clearTimeout(timer);
