@@ -170,7 +170,7 @@ function showSurprise(step) {
   drawHeat(find("#nll"), step.nll, { grid: episode.grid, most, label: "Nats of each token" });
   find("#no-nll").hidden = Boolean(step.nll);
   find("#no-nll").textContent = step.first ? "Nothing predicts the first frame." : "This agent does not tell how likely a token is.";
-  find("#nll-note").textContent = step.nll ? `${number(mean(step.nll))} nats per token; brightest is ${number(most)}` : "";
+  find("#nll-note").textContent = step.nll ? `mean ${Number(mean(step.nll).toPrecision(2))}, scale to ${Number(most.toPrecision(2))} nats` : "";
 }
 
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
