@@ -1,7 +1,7 @@
 // Samples of the same next step side by side: what the world model is unsure of.
 
 import { find, make } from "./dom.js";
-import { number } from "./format.js";
+import { number, reward } from "./format.js";
 import { differing, drawTokens } from "./token_grid.js";
 
 const REST = 250; // milliseconds without a step before samples are drawn
@@ -59,7 +59,7 @@ export class Alternatives {
   #sample(state, index, unsure, about) {
     const canvas = make("canvas", { role: "img" });
     drawTokens(canvas, state.tokens, { grid: about.grid, marked: unsure, plain: true, label: `Tokens of sample ${index + 1}` });
-    return make("button", { class: "sample", onclick: () => this.choose(state), "aria-label": `Go on from sample ${index + 1}: reward ${number(state.reward)}` },
-      make("img", { src: state.frame, alt: "" }), canvas, make("span", {}, `reward ${number(state.reward)}`));
+    return make("button", { class: "sample", onclick: () => this.choose(state), "aria-label": `Go on from sample ${index + 1}: reward ${reward(state.reward)}` },
+      make("img", { src: state.frame, alt: "" }), canvas, make("span", {}, `reward ${reward(state.reward)}`));
   }
 }

@@ -3,7 +3,7 @@
 import { Agent, calm, say } from "./agent.js";
 import { Chart, colour, onSchemeChange } from "./chart.js";
 import { find, make } from "./dom.js";
-import { count, number } from "./format.js";
+import { count, number, reward } from "./format.js";
 import { HorizonChart } from "./horizon_chart.js";
 import { showPages } from "./pages.js";
 import { differing, drawTokens } from "./token_grid.js";
@@ -102,8 +102,8 @@ function go(place) {
   picture("#real", step.real);
   picture("#dreamed", step.frame);
   picture("#decoded", step.decoded);
-  find("#real-note").textContent = `reward ${number(step.real_reward)}`;
-  find("#dream-note").textContent = `reward ${number(step.reward)}, error ${number(step.error)}`;
+  find("#real-note").textContent = `reward ${reward(step.real_reward)}`;
+  find("#dream-note").textContent = `reward ${reward(step.reward)}, error ${number(step.error)}`;
   const apart = differing(step.tokens, step.real_tokens), options = { grid: about.grid, marked: apart };
   find("#tokens-note").textContent = step.real_tokens ? `${apart.size} of ${step.real_tokens.length} differ` : "none";
   drawTokens(find("#real-tokens"), step.real_tokens, { ...options, label: `Real tokens, ${apart.size} differ` });

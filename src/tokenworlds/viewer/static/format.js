@@ -8,6 +8,9 @@ export function number(value) {
   return String(Number(value.toPrecision(4)));
 }
 
+// A prediction: what is next to nothing is 0.
+export const reward = (value) => number(value === null || value === undefined ? null : Number(value.toFixed(4)) || 0);
+
 export function count(value) {
   return value === null || value === undefined ? "–" : value.toLocaleString("en");
 }

@@ -3,7 +3,7 @@
 import { Agent, calm, say } from "./agent.js";
 import { Alternatives } from "./alternatives.js";
 import { find, make } from "./dom.js";
-import { count, number } from "./format.js";
+import { count, number, reward } from "./format.js";
 import { Keys, normal } from "./keys.js";
 import { showPages } from "./pages.js";
 import { showPolicy } from "./policy.js";
@@ -167,8 +167,8 @@ function show() {
   time.setAttribute("aria-valuetext", `step ${state.step} of ${path.length - 1}`);
   find("#step").textContent = `step ${count(state.step)}`;
   find("#back").disabled = state.step === 0;
-  find("#reward").textContent = number(state.reward);
-  find("#return").textContent = state.step ? number(tree.rewards()) : "–";
+  find("#reward").textContent = reward(state.reward);
+  find("#return").textContent = state.step ? reward(tree.rewards()) : "–";
   find("#value").textContent = number(state.value);
   find("#terminated").textContent = state.terminated === null ? "–" : `${(100 * state.terminated).toFixed(1)} %`;
   find("#termination-bar").value = state.terminated ?? 0;

@@ -10,8 +10,13 @@ export const colour = (token) => `hsl(${hue(token)} 62% ${lightness(token)}%)`;
 // Yellow and green are brighter than blue of the same lightness.
 const ink = (token) => (lightness(token) + (hue(token) > 40 && hue(token) < 195 ? 14 : 0) > 58 ? "#000" : "#fff");
 
-// On their grid, else nearly square.
-export const columnsOf = (count, grid) => (grid ? grid[1] : Math.ceil(Math.sqrt(count)));
+// On their grid, else in a rectangle without gaps that is nearly square, if there is one.
+export function columnsOf(count, grid) {
+  if (grid) return grid[1];
+  const least = Math.ceil(Math.sqrt(count));
+  for (let columns = least; columns <= 2 * least; columns += 1) if (count % columns === 0) return columns;
+  return least;
+}
 
 // marked: the cells to outline; shades: tokens are levels of grey; plain: no numbers in the cells.
 export function drawTokens(canvas, tokens, { grid = null, marked = new Set(), shades = false, plain = false, label = "" } = {}) {

@@ -3,7 +3,7 @@
 import { Agent, calm, say } from "./agent.js";
 import { Chart, colour, onSchemeChange } from "./chart.js";
 import { find, make } from "./dom.js";
-import { count, number } from "./format.js";
+import { count, number, reward } from "./format.js";
 import { drawHeat, drawVeil } from "./heat.js";
 import { showPages } from "./pages.js";
 import { showPolicy } from "./policy.js";
@@ -152,7 +152,7 @@ function show() {
   showSurprise(step);
   find("#action").textContent = about.discrete ? about.actions[step.action] : step.action.map(number).join(", ");
   find("#value").textContent = number(step.value);
-  find("#reward").textContent = step.reward === null ? "–" : step.predicted_reward === null ? number(step.reward) : `${number(step.reward)}, predicted ${number(Number(step.predicted_reward.toFixed(2)) || 0)}`;
+  find("#reward").textContent = step.reward === null ? "–" : step.predicted_reward === null ? number(step.reward) : `${number(step.reward)}, predicted ${reward(step.predicted_reward)}`;
   find("#terminated").textContent = step.terminated === null ? "–" : `${(100 * step.terminated).toFixed(1)} %`;
   showPolicy(find("#policy tbody"), step.policy, about);
   for (const chart of charts.values()) chart.setMark(at);
