@@ -34,15 +34,13 @@ def open_inquiries(folder: Path, own_code: OwnCode) -> "Inquiries":
     import torch
 
     from tokenworlds.agent import open_agent
-    from tokenworlds.sharing.starts import read_starts
     from tokenworlds.viewer.inquiries import Inquiries
 
     trust = own_code.load()
     opened = open_agent(folder, trust, device="cpu")
     # Another thread hardly helps a single dream, and training may run beside it.
     torch.set_num_threads(1)
-    starts = read_starts(folder, opened.agent) if opened.run is None else None
-    return Inquiries(opened, trust, starts=starts)
+    return Inquiries(opened, trust)
 
 
 def write(answers: IO[str], document: dict[str, Any]) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 from tokenworlds.agent import OpenedAgent
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.seeding import torch_generator
-from tokenworlds.core.types import Segment
 from tokenworlds.evaluation.world.held_out import HeldOut
 from tokenworlds.runs.own_code import Trust
 from tokenworlds.viewer.comparison import Horizon
@@ -25,11 +24,9 @@ ROWS, STEPS = 6, 64
 class Inquiries:
     """The requests of one page. What they need of the agent is made by the first that needs it."""
 
-    def __init__(
-        self, opened: OpenedAgent, trust: Trust, seed: int = 0, starts: Segment | None = None
-    ) -> None:
+    def __init__(self, opened: OpenedAgent, trust: Trust, seed: int = 0) -> None:
         self.opened, self._seed = opened, seed
-        self.source = Source(opened, trust, starts)
+        self.source = Source(opened, trust)
         self._horizon: Horizon | None = None
 
     @cached_property

@@ -60,17 +60,17 @@ class Recording:
 class Source:
     """Recorded steps are numbered from 0, environment after environment.
 
-    They are those of the run's replay, or `starts`, which a saved agent may have.
+    They are those of the run's replay, or the few that were saved with an agent.
     """
 
-    def __init__(self, opened: OpenedAgent, trust: Trust, starts: Segment | None = None) -> None:
-        self.opened, self._trust, self._starts = opened, trust, starts
+    def __init__(self, opened: OpenedAgent, trust: Trust) -> None:
+        self.opened, self._trust = opened, trust
 
     @cached_property
     def replay(self) -> Recording | None:
         opened = self.opened
-        if self._starts is not None:
-            return Recording.of_segment(self._starts)
+        if self.starts is not None:
+            return Recording.of_segment(self.starts)
         if opened.run is None or opened.spec is None or opened.checkpoint is None:
             return None
         store = open_replay(opened.run, opened.spec, opened.agent, opened.checkpoint)
@@ -163,10 +163,7 @@ class Source:
         except UserError:
             if self.starts is None:
                 raise
-            rows, steps = self.starts.first.shape
-            row, end = int(rng.integers(rows)), int(rng.integers(steps)) + 1
-            kept = self.starts.window(slice(max(end - context_of(self.opened.agent), 0), end))
-            return map_tensors(lambda leaf: leaf[row : row + 1], kept)
+            return self.recorded(None, rng)
         try:
             frame = game.reset(int(rng.integers(2**31)))
         finally:
