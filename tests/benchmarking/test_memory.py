@@ -12,6 +12,7 @@ from measured_memory import FAMILIES, SPACE, small
 
 from tokenworlds.benchmarking.hollow_cpu import HollowCPU
 from tokenworlds.benchmarking.memory import replay_size
+from tokenworlds.cli import main
 from tokenworlds.core.types import FrameShape
 from tokenworlds.replay.store import ReplayStore
 
@@ -56,3 +57,18 @@ def test_replay_takes_on_disk_what_is_predicted(tmp_path: Path) -> None:
     store = ReplayStore(tmp_path, frame_shape=shape, action_space=SPACE, num_envs=1)
     bytes_of_step = 8 * 8 * 3 + store.records.dtype.itemsize
     assert predicted.disk == recipe.steps * bytes_of_step
+
+
+def test_show_tells_what_a_run_will_take(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "ppo", "--env", "catch"]) == 0
+    shown = capsys.readouterr().out
+    section = shown.partition("\nmemory, as predicted for float32\n")[2].partition("\n\n")[0]
+    lines = dict(line.strip().rsplit("  ", 1) for line in section.splitlines())
+    assert [name.strip() for name in lines] == [
+        "weights, optimisers, gradients",
+        "an update of behaviour adds",
+        "peak",
+        "replay on disk",
+        "replay in memory",
+    ]
+    assert all(size.endswith("MB") for size in lines.values())

@@ -6,6 +6,7 @@ import pytest
 from tiny_runs import train
 
 from tokenworlds.cli import main
+from tokenworlds.commands import show
 from tokenworlds.evaluation import processes
 from tokenworlds.training import session
 
@@ -20,6 +21,12 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def _one_core(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test replaces in this process would not be replaced in others."""
     monkeypatch.setattr(processes, "cores", lambda: 1)
+
+
+@pytest.fixture(autouse=True)
+def _no_prediction_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes longer than the rest of `show`; tests/benchmarking/test_memory.py looks at it."""
+    monkeypatch.setattr(show, "memory_document", lambda recipe, summary: {})
 
 
 @pytest.fixture
