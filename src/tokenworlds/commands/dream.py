@@ -15,6 +15,8 @@ from tokenworlds.core.errors import UserError
 
 if TYPE_CHECKING:
     from tokenworlds.evaluation.dreams import DreamRows
+    from tokenworlds.runs.folder import RunFolder
+    from tokenworlds.runs.spec import RunSpec
 
 FORMATS = (".gif", ".mp4", ".png", ".webp")
 QUIET = 5.0
@@ -49,16 +51,17 @@ class Dream(AgentOptions):
 
     def execute(self) -> int:
         from tokenworlds.agent import CONFIG
+        from tokenworlds.commands import choices
         from tokenworlds.evaluation.animation import check_encoder
         from tokenworlds.evaluation.dream_picture import write_dream
         from tokenworlds.pretrained import resolve
 
-        folder = resolve(self.run)
-        is_saved = (folder / CONFIG).is_file()
-        default = Path("dream.webp") if is_saved else folder / "dream.webp"
+        is_saved = (resolve(self.run) / CONFIG).is_file()
+        run = None if is_saved else choices.open_run(self, with_env=False)
+        default = Path("dream.webp") if run is None else run[0].path / "dream.webp"
         out = check_output(Path(self.out) if self.out else default, FORMATS)
         check_encoder(out)
-        rows = self.dream_of_saved() if is_saved else self.dream_of_run()
+        rows = self.dream_of_saved() if run is None else self.dream_of_run(*run)
         write_dream(out, rows)
         if self.json:
             frames = rows.real.shape[1]
@@ -67,9 +70,8 @@ class Dream(AgentOptions):
             print(f"rows    {'; '.join(rows.kinds)}\nfile    {out}")
         return 0
 
-    def dream_of_run(self) -> "DreamRows":
+    def dream_of_run(self, folder: "RunFolder", spec: "RunSpec") -> "DreamRows":
         """Dreams of the newest checkpoint; only reads the run."""
-        from tokenworlds.commands import choices
         from tokenworlds.core.files import DamagedFile
         from tokenworlds.training.evaluation import (
             ROWS,
@@ -78,7 +80,6 @@ class Dream(AgentOptions):
             open_replay,
         )
 
-        folder, spec = choices.open_run(self, with_env=False)
         newest = folder.newest()
         for text in newest.skipped:
             print(f"note: {text}", file=sys.stderr)
