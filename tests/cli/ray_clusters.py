@@ -68,8 +68,8 @@ class Cluster:
     def close(self) -> None:
         for head in self.heads:
             left = children(head.pid)
-            head.kill()
-            head.wait()
+            with head:
+                head.kill()
             for process in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)

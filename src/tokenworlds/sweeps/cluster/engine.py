@@ -132,8 +132,9 @@ class RayEngine:
 
     def _read(self, process: "subprocess.Popen[str]") -> None:
         assert process.stdout is not None
-        for line in process.stdout:
-            self._reports.put(json.loads(line))
+        with process.stdout:
+            for line in process.stdout:
+                self._reports.put(json.loads(line))
         self._reports.put({"is": "gone"})
 
     def _take(self, report: dict[str, Any]) -> None:
@@ -184,9 +185,7 @@ class RayEngine:
 
     def _lose_all(self) -> None:
         """The connection has ended: all its runs go on from their folders."""
-        if self._process is not None:
-            self._process.wait()
-        self._process = None
+        self.close()
         if not self._was_ready:
             raise UserError(f"Ray could not be started; see {self._logs / LOG}")
         if self._ready:
