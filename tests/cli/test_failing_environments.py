@@ -9,6 +9,7 @@ from tiny_runs import final_weights, newest_checkpoint, sentence, train
 from tokenworlds.cli import main
 from tokenworlds.core.types import EnvStep
 from tokenworlds.envs.toys import Catch
+from tokenworlds.evaluation.comparison.listing import list_run
 
 MAZE = """
 import gymnasium
@@ -95,7 +96,10 @@ def test_a_run_resumed_after_a_failure_ends_like_an_uninterrupted_one(
         assert main(train(run)) == 2
     assert "RuntimeError: unplugged" in sentence(capsys.readouterr().err)
     assert newest_checkpoint(run).name == f"step-{saved:09d}"
+    listed = list_run(run)
+    assert (listed.state, "RuntimeError: unplugged" in listed.problem) == ("failed", True)
     assert main(["resume", str(run)]) == 0
+    assert (list_run(run).state, (run / "failure.json").exists()) == ("finished", False)
     assert final_weights(run) == final_weights(finished)
     for name in ("metrics.jsonl", "evaluation.json"):
         assert (run / name).read_bytes() == (finished / name).read_bytes()

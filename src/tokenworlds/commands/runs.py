@@ -62,7 +62,7 @@ def entry(run: "Listed") -> dict[str, Any]:
 
 
 def table_lines(runs: "list[Listed]", folder: Path, now: float) -> list[str]:
-    """Columns, and below a damaged run the sentence that says why."""
+    """Columns, and below a damaged or failed run the sentence that says why."""
     rows = [HEADINGS, *(cells(run, folder, now) for run in runs)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(HEADINGS))]
     problems = ["", *(run.problem for run in runs)]

@@ -18,6 +18,7 @@ from tokenworlds.envs.vector import EnvironmentFailed
 from tokenworlds.evaluation.episodes import EvaluationStopped
 from tokenworlds.evaluation.results import FILE, Result, read_result, write_result
 from tokenworlds.replay.store import ReplayStore
+from tokenworlds.runs import failure
 from tokenworlds.runs.checkpoint import Checkpoint, explaining_misfits
 from tokenworlds.runs.extension import schedule_of
 from tokenworlds.runs.folder import RunFolder
@@ -168,10 +169,17 @@ def version_warnings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[
 
 
 def train(loop: Loop, should_stop: Stop) -> SessionEnd:
-    """Train to the end, evaluate and report; callbacks hear of the beginning and of the end."""
+    """Train to the end, evaluate and report; callbacks hear of the beginning and of the end.
+
+    The folder keeps the error that ends a session, until the next one begins.
+    """
+    if loop.group.leads:
+        failure.clear(loop.folder.path)
     try:
         end = train_to_the_end(loop, should_stop)
     except BaseException as error:
+        if loop.group.leads and isinstance(error, Exception):
+            failure.record(loop.folder.path, error)
         loop.happened("end", reason=f"{type(error).__name__}: {error}")
         # The error that ended the session must not be hidden by that of a callback.
         with contextlib.suppress(Exception):

@@ -17,9 +17,9 @@ from tokenworlds.evaluation.comparison.description import (
     Description,
     read_description,
 )
-from tokenworlds.runs import events
+from tokenworlds.runs import events, failure
 
-State = Literal["running", "stopped", "finished", "damaged"]
+State = Literal["running", "stopped", "failed", "finished", "damaged"]
 CHECKPOINT = re.compile(r"step-(\d{9,18})")
 DEEPEST = 6
 SCORES = {"evaluation/return": "evaluation", "collect/return": "training"}
@@ -36,7 +36,8 @@ class LastScore:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listed:
-    """`problem` describes the damage, if any; `changed` is the time of the last write."""
+    """`problem` is the damage or the error that ended the run; `changed` the time of the last
+    write."""
 
     path: Path
     state: State
@@ -75,8 +76,11 @@ def list_run(path: Path) -> Listed:
         name = RUN if begun else STARTING
         about = read_description(path, name)
         listed = replace(listed, description=about)
-        state: State = "running" if is_locked(path, name) else "stopped"
-        known = replace(listed, state=state)
+        if is_locked(path, name):
+            known = replace(listed, state="running")
+        else:
+            problem = failure.read(path)
+            known = replace(listed, state="failed" if problem else "stopped", problem=problem)
         return read_progress(known, about) if begun else known
     except UserError as error:
         return replace(listed, state="damaged", problem=str(error))
@@ -96,7 +100,7 @@ def read_progress(listed: Listed, description: Description) -> Listed:
     result = results.read_result(path / results.FILE)
     if result is not None and (result.agent_steps >= description.steps or result.ended):
         score = LastScore(float(result.score.mean), "final", result.agent_steps)
-        return replace(listed, state="finished", step=result.agent_steps, score=score)
+        return replace(listed, state="finished", problem="", step=result.agent_steps, score=score)
     return replace(listed, step=min(step, description.steps), score=last_score(tail))
 
 
