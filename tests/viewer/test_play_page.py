@@ -5,10 +5,11 @@ import re
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
-from starlette.testclient import TestClient
+from starlette.testclient import TestClient, WebSocketTestSession
 from starlette.websockets import WebSocketDisconnect
 from viewer_pages import PATIENCE, is_dark, no_sideways_scrolling
 
@@ -171,6 +172,30 @@ def test_bad_messages_get_a_sentence_and_the_process_ends_when_the_player_vanish
     while dreamers(played) and time.monotonic() < deadline:
         pass
     assert dreamers(played) == []
+
+
+def test_two_players_of_one_agent_have_dreams_of_their_own(played: Path) -> None:
+    """One steps and leaves; the dream of the other stays where it is and goes on."""
+    with TestClient(build_app(Catalogue(played)), base_url=HOME) as browser:
+        path = "/api/play?run=."
+        with browser.websocket_connect(path, headers=LOCAL) as one:
+            with browser.websocket_connect(path, headers=LOCAL) as other:
+                start = {"kind": "start", "source": "replay", "step": 1}
+                first, second = (begin(socket, start) for socket in (one, other))
+                assert first["frame"] == second["frame"]
+                for _ in range(3):
+                    other.send_json({"kind": "step", "from": second["number"], "action": 0})
+                    second = other.receive_json()
+                assert second["step"] == first["step"] + 3
+            one.send_json({"kind": "step", "from": first["number"], "action": 0})
+            assert one.receive_json()["step"] == first["step"] + 1
+
+
+def begin(socket: WebSocketTestSession, start: dict[str, Any]) -> dict[str, Any]:
+    assert socket.receive_json()["kind"] == "ready"
+    socket.send_json(start)
+    state: dict[str, Any] = socket.receive_json()
+    return state
 
 
 def test_opening_an_agent_changes_nothing_in_its_folder_and_a_deleted_run_dreams_on(

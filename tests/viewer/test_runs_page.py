@@ -1,12 +1,17 @@
 """The page of runs in headless Chromium."""
 
+import json
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from dream_runs import TINY
 from playwright.sync_api import BrowserContext, Page, expect
-from viewer_pages import is_dark, nameless_controls, no_sideways_scrolling, serving
+from viewer_pages import PATIENCE, is_dark, nameless_controls, no_sideways_scrolling, serving
 from viewer_runs import append, event, write_run
 
 pytest_plugins = ("viewer_fixtures",)
@@ -73,6 +78,26 @@ def test_curves_move_while_a_run_writes_metrics(page: Page, link: str, runs: Pat
     expect(figure).to_have_attribute("aria-label", re.compile(r"iris-pong-s0: 0\.25 at step 1,500"))
     expect(page.locator('tr[data-run="iris-pong-s0"]')).to_contain_text("1,500 of")
     assert painted(page, metric) != before
+
+
+def test_curves_move_while_an_agent_trains(page: Page, tmp_path: Path) -> None:
+    """The run itself writes; Ctrl-C ends it, and the page says so."""
+    words = [f"--set={name}={json.dumps(value)}" for name, value in TINY.items()]
+    command = [sys.executable, "-m", "tokenworlds", "train", "--run", str(tmp_path / "run"), *words]
+    command += ["--steps", "1000000", "--threads", "1", "--set=housekeeping.log_every=16"]
+    with serving("view", str(tmp_path)) as link, subprocess.Popen(command) as training:
+        try:
+            page.goto(link)
+            row = page.locator('tr[data-run="run"]')
+            expect(row).to_contain_text("running", timeout=PATIENCE)
+            expect(page.locator("figure canvas").first).to_be_visible(timeout=PATIENCE)
+            before = chart(page, "world/loss/total")
+            figure = page.locator('figure[data-metric="world/loss/total"] [role="img"]')
+            expect(figure).not_to_have_attribute("aria-label", before, timeout=PATIENCE)
+        finally:
+            training.send_signal(signal.SIGINT)
+        assert training.wait() == 130
+        expect(row).to_contain_text("stopped")
 
 
 def test_a_run_that_starts_appears_by_itself_and_a_deleted_one_disappears(
