@@ -24,7 +24,9 @@ from tokenworlds.evaluation.receipts.receipt import Receipt
 DIGEST = "Receipts"
 """The entry of a PNG's metadata with the hash of the curves that it shows."""
 COLUMNS, WIDTH, HEIGHT = 3, 8.0, 2.3
-VERSION = 1
+LETTER, LINE = 0.07, 0.5
+"""Inches of a letter of the legend, and of the line before a name."""
+VERSION = 2
 """Raised when the drawing changes, so that pictures are made again."""
 
 
@@ -33,8 +35,9 @@ def curve_png(receipts: Sequence[Receipt]) -> bytes:
     names = sorted({label(receipt) for receipt in receipts})
     columns = min(COLUMNS, len(games))
     rows = math.ceil(len(games) / columns)
-    legend = 0.22 * math.ceil(len(names) / COLUMNS)
-    size = (WIDTH * max(columns, 2) / COLUMNS, HEIGHT * rows + legend)
+    width = WIDTH * max(columns, 2) / COLUMNS
+    abreast = legend_columns(names, width)
+    size = (width, HEIGHT * rows + 0.22 * math.ceil(len(names) / abreast))
     figure = Figure(figsize=size, dpi=150, facecolor=LIGHT.background, layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False)
     for axes in panels.flat[len(games) :]:
@@ -49,12 +52,17 @@ def curve_png(receipts: Sequence[Receipt]) -> bytes:
     shown = [name for name in names if name in handles]
     figure.legend(
         [handles[name] for name in shown], shown, loc="outside lower left", frameon=False,
-        ncols=COLUMNS, fontsize=8, labelcolor=LIGHT.text,
+        ncols=abreast, fontsize=8, labelcolor=LIGHT.text,
     )  # fmt: skip
     buffer = io.BytesIO()
     metadata = {"Software": None, DIGEST: digest(receipts)}
     figure.savefig(buffer, format="png", metadata=metadata)
     return buffer.getvalue()
+
+
+def legend_columns(names: Sequence[str], width: float) -> int:
+    """As many as fit side by side, at most as many as there are panels."""
+    return min(COLUMNS, max(1, int(width / (LETTER * max(map(len, names)) + LINE))))
 
 
 def label(receipt: Receipt) -> str:
