@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from tokenworlds.core.types import Context, Segment, to_frames
+from tokenworlds.worlds.delta_iris import DeltaIrisCarry
 
 NAMES = ["iris", "delta_iris"]
 STEPS = 6
@@ -116,7 +117,7 @@ def recorded_dream(world: Any, seen: Segment, steps: int) -> tuple[list[Tensor],
     features = [world.view(carry).feature]
     for t in range(steps):
         carry, _ = world.step(carry, action[:, t], torch.Generator().manual_seed(t))
-        made.append(carry.index if hasattr(carry, "index") else carry.frame)
+        made.append(carry.frame if isinstance(carry, DeltaIrisCarry) else carry.index)
         features.append(world.view(carry).feature)
     hook.remove()
     return logits, action, (torch.stack(made, 1), torch.stack(features, 1))
