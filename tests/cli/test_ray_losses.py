@@ -21,7 +21,7 @@ from tokenworlds.cli import main
 
 pytest.importorskip("ray", reason="needs the extra ray")
 RUNS = [Path(f"sw/step-vq-m-catch-s{seed}") for seed in (0, 1)]
-STEPS = 400
+STEPS = 1_200
 pytestmark = pytest.mark.slow
 
 

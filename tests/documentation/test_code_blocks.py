@@ -4,11 +4,13 @@ tests/documentation/blocks.py lists the comments by which a page says that a blo
 tests/documentation/shrinking.py lists the numbers that are smaller here.
 """
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 from blocks import PAGES, ROOT, Block, WrongMark, blocks_of, mentioned_commands
 from commands import WrongCommand, check, check_mention, commands_in, execute
@@ -67,6 +69,21 @@ def test_commands_in_sentences_are_valid(page: Path) -> None:
             check_mention(text)
 
 
+@pytest.fixture
+def _forgotten(tmp_path: Path) -> Iterator[None]:
+    """What a page imports from its folder and registers is not there for the next page."""
+    registered = dict(gymnasium.registry)
+    yield
+    places = (tmp_path, ROOT / "examples")
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file and any(Path(file).is_relative_to(place) for place in places):
+            del sys.modules[name]
+    gymnasium.registry.clear()
+    gymnasium.registry.update(registered)
+
+
+@pytest.mark.usefixtures("_forgotten")
 @pytest.mark.filterwarnings("ignore:Matplotlib is currently using agg")
 @pytest.mark.parametrize("page", pages_that_run())
 def test_the_blocks_of_a_page_run_in_order(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tokenworlds.cli import main
+from tokenworlds.commands import show
 from tokenworlds.core.errors import UserError
 from tokenworlds.figures import parameters, score_bars, training_cost
 from tokenworlds.figures.picture import Request
@@ -16,8 +17,9 @@ Document = dict[str, Any]
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands write into the current folder."""
+    """Commands write into the current folder; `show` without its prediction of memory is quick."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(show, "memory_document", lambda recipe, summary: {})
 
 
 @pytest.fixture(scope="module")
