@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 PR_SET_PDEATHSIG = 1
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def stop_with(parent: int) -> None:
@@ -30,6 +31,8 @@ def stop_with(parent: int) -> None:
 
 def main(parent: int, words: Sequence[str]) -> int:
     """The exit code of the run, as shells report it."""
+    # A Ray worker blocks SIGINT, and what it starts would inherit that.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     here = os.getpid()
     child = os.fork()
     if child == 0:
@@ -44,7 +47,7 @@ def main(parent: int, words: Sequence[str]) -> int:
             told.append(number)
             os.kill(child, number)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in SIGNALS:
         signal.signal(number, tell_once)
     stop_with(parent)
     _, status = os.waitpid(child, 0)
