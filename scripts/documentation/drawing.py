@@ -127,7 +127,7 @@ def elbow(start: Box, end: Box, label: str = "") -> Arrow:
 
 
 def draw(title: str, boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
-    """An SVG document on white, which a reader without pictures is told the title of."""
+    """An SVG document with a white background; screen readers read its title."""
     width = max(box.left for box in boxes) + WIDTH + MARGIN
     height = max(
         [box.top + HEIGHT for box in boxes] + [y for arrow in arrows for _, y in arrow.points]

@@ -1,4 +1,4 @@
-"""Parts replace each other: what is promised trains, the rest is refused in one sentence."""
+"""Every combination of parts trains, or is refused in one sentence."""
 
 import json
 import re

@@ -20,7 +20,7 @@ could find its neighbour."""
 
 
 class Chance(TorchFunctionMode):
-    """Writes down what is drawn; once `again` is set, repeats it."""
+    """Records random numbers; once `again` is set, returns the recorded ones."""
 
     def __init__(self) -> None:
         super().__init__()

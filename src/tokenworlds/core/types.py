@@ -227,7 +227,7 @@ class PendingOutcome(Outcome):
 
 @torch.no_grad()
 def stack_outcomes(outcomes: Sequence[Outcome]) -> Outcome:
-    """Stack along a new first axis; what is pending is predicted in one pass."""
+    """Stack along a new first axis; pending outcomes are predicted in one pass."""
     pending = [each for each in outcomes if isinstance(each, PendingOutcome)]
     if pending and len(pending) == len(outcomes):
         return pending[0].predict(torch.stack([each.feature for each in pending]))

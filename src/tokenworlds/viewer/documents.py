@@ -1,4 +1,4 @@
-"""What pages are told of agents, frames and states, as JSON."""
+"""Agents, frames and states as JSON for the pages."""
 
 import base64
 import io
