@@ -49,3 +49,17 @@ def places(index: Tensor | None) -> list[Tensor | None]:
     if index is None or index.dtype != torch.bool:
         return [index]
     return [index.new_empty(index.numel(), dtype=torch.long) for _ in range(index.dim())]
+
+
+def wrap(kind: type[Tensor], held: Tensor, device: torch.device) -> Any:
+    """A tensor of a wrapper class, which has the layout of the held tensor on a claimed device."""
+    wrapper: Any = torch.Tensor._make_wrapper_subclass(
+        kind,
+        held.shape,
+        strides=held.stride(),
+        storage_offset=held.storage_offset(),
+        dtype=held.dtype,
+        device=device,
+    )
+    wrapper.held = held
+    return wrapper

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_a
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.weak import WeakIdKeyDictionary
 
-from tokenworlds.benchmarking.hollow import run_hollow
+from tokenworlds.benchmarking.hollow import run_hollow, wrap
 
 Module = TypeVar("Module", bound=nn.Module)
 aten = torch.ops.aten
@@ -29,15 +29,7 @@ class HollowTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls, held: Tensor) -> "HollowTensor":
-        wrapper: HollowTensor = torch.Tensor._make_wrapper_subclass(
-            cls,
-            held.shape,
-            strides=held.stride(),
-            storage_offset=held.storage_offset(),
-            dtype=held.dtype,
-            device=torch.device("cpu"),
-        )
-        wrapper.held = held
+        wrapper: HollowTensor = wrap(cls, held, torch.device("cpu"))
         return wrapper
 
     def __init__(self, held: Tensor) -> None:

@@ -26,7 +26,7 @@ from torch.utils.backend_registration import (
     _setup_privateuseone_for_python_backend,
 )
 
-from tokenworlds.benchmarking.hollow import run_hollow
+from tokenworlds.benchmarking.hollow import run_hollow, wrap
 from tokenworlds.core.constants import forget_constants
 from tokenworlds.nets import optimisers
 
@@ -59,15 +59,7 @@ class PretendedTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls, held: Tensor) -> "PretendedTensor":
-        wrapper: PretendedTensor = torch.Tensor._make_wrapper_subclass(
-            cls,
-            held.shape,
-            strides=held.stride(),
-            storage_offset=held.storage_offset(),
-            dtype=held.dtype,
-            device=torch.device(NAME, 0),
-        )
-        wrapper.held = held
+        wrapper: PretendedTensor = wrap(cls, held, torch.device(NAME, 0))
         return wrapper
 
     def __init__(self, held: Tensor) -> None:
