@@ -141,3 +141,16 @@ def test_segments_go_to_cuda_asynchronously_from_pinned_memory(
     assert sent[0] == (torch.uint8, "cuda", True)
     assert sorted(map(str, pinned)) == sorted(str(kind) for kind, *_ in sent[1:])
     assert all(how == ["cuda", True] for _, *how in sent)
+
+
+def test_all_frames_of_a_window_are_shifted_alike_and_edges_are_repeated(tmp_path: Path) -> None:
+    store, played = open_store(tmp_path), random_play(2, 9)
+    record(store, played, 0, 9)
+    starts, offsets = np.array([[0, 2], [1, 0], [1, 4]]), np.array([[1, -2], [0, 0], [-3, 5]])
+    segment = gather(store, starts, 5, offsets=offsets)
+    for row, ((env, time), (down, right)) in enumerate(zip(starts, offsets, strict=True)):
+        frames = played.frame[env, time : time + 5]
+        wide = np.pad(frames, ((0, 0), (5, 5), (5, 5), (0, 0)), mode="edge")
+        expected = wide[:, 5 - down : 9 - down, 5 - right : 11 - right]
+        np.testing.assert_array_equal(segment.frame[row].numpy(), expected)
+        np.testing.assert_array_equal(segment.reward[row], played.fields["reward"][env, time:][:5])

@@ -11,7 +11,7 @@ from tokenworlds.core.overrides import override
 from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.recipes.catalogue import load
 from tokenworlds.runs.recipe import Recipe
-from tokenworlds.training.dry_run import check_learners, check_segments
+from tokenworlds.training.dry_run import check_learners, check_segments, check_shifts
 
 TINY = (
     "resolution=16",
@@ -111,3 +111,15 @@ def test_a_schedule_names_exactly_the_learners() -> None:
         check(recipe('schedule.updates={"behaviour":0}'))
     with pytest.raises(UserError, match="unknown learner in the schedule 'wrold'"):
         check(recipe('schedule.updates={"wrold":1,"behaviour":0}'))
+
+
+def test_cached_tokens_are_those_of_frames_that_are_not_shifted() -> None:
+    def check(*choices: str) -> None:
+        chosen = override(load("iris", "nano").recipe, choices)
+        check_shifts(Agent.build(chosen, FrameShape(32, 32), ActionSpace(3)), chosen)
+
+    check("learning.tokenizer.shift=4")
+    with pytest.raises(UserError, match=r"world\.shift=4 .*: use 0, or set .*tokenizer\.shift"):
+        check("learning.world.shift=4")
+    with pytest.raises(UserError, match="shift takes 0 or more pixels, not -1"):
+        check("learning.tokenizer.shift=-1")

@@ -15,6 +15,8 @@ from safetensors.torch import load
 TINY = (
     "num_envs=2",
     "schedule.warm_up=64",
+    # The offsets of frames are drawn, too.
+    "learning.world.shift=2",
     "learning.world.batch=2",
     "learning.world.length=8",
     "learning.behaviour.batch=4",
@@ -167,10 +169,10 @@ def final_weights(run: Path, step: int) -> bytes:
         pytest.param("atari:Pong", 128, "step-vq-m", (4, 5), marks=pytest.mark.slow),
         pytest.param("catch", 160, "git-storm", (6,), marks=pytest.mark.slow),
         pytest.param("dmc:cartpole-balance", 96, "git-storm", (4, 3), marks=pytest.mark.slow),
-        ("catch", 80, "iris", (4, 6)),
+        pytest.param("catch", 80, "iris", (4, 6), marks=pytest.mark.slow),
         pytest.param("crafter", 64, "delta-iris", (4, 3), marks=pytest.mark.slow),
-        ("catch", 200, "swm", (6, 5)),
-        ("catch", 128, "dreamer-v3", (5, 4)),
+        pytest.param("catch", 200, "swm", (6, 5), marks=pytest.mark.slow),
+        pytest.param("catch", 128, "dreamer-v3", (5, 4), marks=pytest.mark.slow),
         *(pytest.param("catch", 200, each, (6, 5), marks=pytest.mark.slow) for each in ABLATIONS),
     ],
 )

@@ -14,6 +14,7 @@ RANKS, STEPS = 2, 96
 TINY = (
     "num_envs=3",
     "schedule.warm_up=48",
+    "learning.world.shift=2",
     "learning.world.batch=3",
     "learning.world.length=8",
     "learning.behaviour.batch=4",

@@ -72,6 +72,8 @@ NANO_STEER: Block = {
 # Two to five million parameters: 100,000 steps of Atari in an afternoon on a laptop. A model needs
 # thousands of updates before it predicts the rewards of Boxing, and wide filters to see the boxers.
 # The tokenizer learns from a quarter of the frames, since it converges before the rest does.
+# Without shifted frames, the model knows its replay by heart: after 14,000 steps of Boxing it needs
+# 2.6 nats for a frame of replay and 17 for one that it has not seen.
 TINY: Block = {
     "num_envs": 8,
     "world.tokenizer.kernel": 3,
@@ -90,12 +92,15 @@ TINY: Block = {
     "behaviour.critic": (256, 256),
     "learning.world.batch": 16,
     "learning.world.length": 32,
+    "learning.world.shift": 4,
     "learning.world.optimiser.rate": 1e-3,
     "learning.world.optimiser.rates": {},
     "learning.world.optimiser.warm_up": 100,
     "learning.behaviour.batch": 192,
     "learning.behaviour.length": 3,
-    "learning.behaviour.scales.entropy": 1e-3,
+    "learning.behaviour.shift": 4,
+    # Lower weights make the policy nearly deterministic before the model knows any reward.
+    "learning.behaviour.scales.entropy": 3e-3,
     "learning.behaviour.optimiser.rate": 3e-4,
     "learning.behaviour.optimiser.warm_up": 100,
     "schedule.warm_up": 2_048,

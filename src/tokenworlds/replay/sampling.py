@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, UInt8
 from numpy.typing import NDArray
 
 from tokenworlds.core.config import Component, ConfigOf
@@ -70,12 +70,17 @@ class Windows:
 
 
 def gather(
-    store: ReplayStore, starts: Int[np.ndarray, "B 2"], length: int, device: str = "cpu"
+    store: ReplayStore,
+    starts: Int[np.ndarray, "B 2"],
+    length: int,
+    device: str = "cpu",
+    offsets: Int[np.ndarray, "B 2"] | None = None,
 ) -> Segment:
     """Read the windows that start at (env, time) and send them to a device.
 
     `first` marks only real starts of episodes; a model starts every window from its initial carry.
-    Frames are sent as bytes, to CUDA asynchronously from pinned memory.
+    Frames are sent as bytes, to CUDA asynchronously from pinned memory. With `offsets`, all frames
+    of a window are shifted by so many pixels down and to the right.
     """
     pinned = device.startswith("cuda")
     shape = store.frame_shape
@@ -84,12 +89,24 @@ def gather(
     for row in np.lexsort(starts.T[::-1]):  # In the order of the disk.
         env, time = starts[row].tolist()
         store.read_frames(env, time, frame[row].numpy())
+        if offsets is not None:
+            frame[row] = torch.from_numpy(shift_frames(frame[row].numpy(), *offsets[row].tolist()))
     records = store.records[starts[:, :1], starts[:, 1:] + np.arange(length)]
     fields = {name: torch.from_numpy(records[name].copy()) for name in records.dtype.names or ()}
     fields["mask"] = torch.ones(records.shape, dtype=torch.bool)
     if pinned:
         fields = {name: field.pin_memory() for name, field in fields.items()}
     return Segment(frame=frame, **fields).to(torch.device(device))
+
+
+def shift_frames(
+    frames: UInt8[np.ndarray, "T H W C"], down: int, right: int
+) -> UInt8[np.ndarray, "T H W C"]:
+    """Move what frames show, and repeat the pixels of the edge that it leaves."""
+    height, width = frames.shape[1:3]
+    rows = (np.arange(height) - down).clip(0, height - 1)
+    columns = (np.arange(width) - right).clip(0, width - 1)
+    return frames[:, rows][:, :, columns]
 
 
 class Uniform(Component):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tokenworlds.core.config import ConfigOf
+from tokenworlds.core.errors import UserError
 from tokenworlds.core.protocols import Behaviour, Sampler, Schedule, World
 from tokenworlds.nets.optimisers import Optimiser
 
@@ -13,13 +14,19 @@ from tokenworlds.nets.optimisers import Optimiser
 class Learning:
     """One learner: `batch` segments of `length` per update, loss weights and optimiser.
 
-    `scales` overrides the default weight of loss terms by name.
+    `scales` overrides the default weight of loss terms by name. The frames of a segment are shifted
+    together, by a random number of at most `shift` pixels down and to the right.
     """
 
     batch: int
     length: int
+    shift: int = 0
     scales: Mapping[str, float] = field(default_factory=dict)
     optimiser: Optimiser.Config
+
+    def __post_init__(self) -> None:
+        if self.shift < 0:
+            raise UserError(f"shift takes 0 or more pixels, not {self.shift}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,6 +9,7 @@ from tokenworlds.agent import Agent
 from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.core.precision import computing
 from tokenworlds.core.progress import Progress
+from tokenworlds.core.protocols import CachesTokens
 from tokenworlds.core.seeding import global_states, restore_global_states
 from tokenworlds.core.types import FrameShape, Losses, Segment
 from tokenworlds.replay.sampling import Latest
@@ -39,6 +40,7 @@ def naming_mismatches() -> Iterator[None]:
 def dry_run(agent: Agent, recipe: Recipe, frame_shape: FrameShape) -> None:
     """Act, and compute the first losses of each learner; weights and generators do not change."""
     check_learners(agent, recipe)
+    check_shifts(agent, recipe)
     check_segments(recipe)
     check_on_policy(agent, recipe)
     before = global_states(agent.device)
@@ -98,6 +100,19 @@ def check_learners(agent: Agent, recipe: Recipe) -> None:
     for name in recipe.learning:
         if name not in scheduled:
             raise UserError(f"the schedule has no updates of the learner {name!r}")
+
+
+def check_shifts(agent: Agent, recipe: Recipe) -> None:
+    """Cached tokens are those of frames that are not shifted."""
+    if not isinstance(agent.world, CachesTokens):
+        return
+    allowed = agent.world.tokenizer_learner
+    for name, learning in recipe.learning.items():
+        if learning.shift and name != allowed:
+            raise UserError(
+                f"learning.{name}.shift={learning.shift} cannot be used with the tokens that this "
+                f"world caches: use 0, or set learning.{allowed}.shift"
+            )
 
 
 def check_segments(recipe: Recipe) -> None:

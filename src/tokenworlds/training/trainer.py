@@ -37,7 +37,7 @@ from tokenworlds.envs.vector import Finished, VectorEnv
 from tokenworlds.replay.sampling import Windows, gather
 from tokenworlds.replay.store import CHUNK, ReplayStore
 from tokenworlds.runs.checkpoint import Checkpoint, physical_memory
-from tokenworlds.runs.recipe import Recipe
+from tokenworlds.runs.recipe import Learning, Recipe
 from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training.collector import Collector, LatentStore
 from tokenworlds.training.learner import Compiler, Learner, LossContext
@@ -153,7 +153,14 @@ class Trainer:
         windows = Windows.of(self.replay, learning.length)
         starts = self.sampler.sample(name, windows, learning.batch, self.rng)
         rows = learner.share.rows
-        segment = gather(self.replay, starts[rows], learning.length, self.spec.device)
+        offsets = self._draw_offsets(learning)
+        segment = gather(
+            self.replay,
+            starts[rows],
+            learning.length,
+            self.spec.device,
+            None if offsets is None else offsets[rows],
+        )
         metrics, latents = learner.update(self._complete(name, segment, starts, rows))
         if self.latents is not None and latents is not None:
             self.latents.write(self.group.concatenate(latents), starts)
@@ -161,6 +168,11 @@ class Trainer:
         taken = sum(learner.optimiser.updates for learner in self.learners.values())
         self.progress = replace(self.progress, updates=done, gradient_steps=taken)
         return metrics
+
+    def _draw_offsets(self, learning: Learning) -> Int[np.ndarray, "B 2"] | None:
+        """How far the frames of each segment of a batch are shifted, if they are."""
+        most = learning.shift
+        return self.rng.integers(-most, most + 1, size=(learning.batch, 2)) if most else None
 
     def _complete(
         self, learner: str, segment: Segment, starts: Int[np.ndarray, "B 2"], rows: slice
