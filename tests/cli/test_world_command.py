@@ -46,6 +46,7 @@ def test_the_file_is_signed_and_holds_figures_and_verdict(printed: list[str]) ->
     assert file.name == "world-step-32-toy-s0.json"
     found: dict[str, Any] = read_world(file)
     assert found["held_out"]["steps"] == 20
+    assert found["replay"]["steps"] == 16 * 16
     assert [each["part"] for each in found["verdict"]][:2] == ["tokenizer", "dynamics"]
     assert found["absent"]["video"] == "0 windows have 16 frames, and 16 are needed"
 

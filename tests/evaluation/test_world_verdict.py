@@ -10,7 +10,7 @@ from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.evaluation.world import held_out
 from tokenworlds.evaluation.world.held_out import play_held_out
 from tokenworlds.evaluation.world.measurement import Measured, measure
-from tokenworlds.evaluation.world.scores import reward_scores
+from tokenworlds.evaluation.world.scores import Figures, reward_scores
 from tokenworlds.evaluation.world.verdict import Finding, first_fault, judge
 
 PARTS = ["tokenizer", "dynamics", "reward head", "termination head", "value", "policy"]
@@ -103,6 +103,25 @@ def test_dynamics_are_not_judged_behind_a_tokenizer_that_forgets_what_moves() ->
     found = findings(Oracle(tokenizer=True))
     assert found["dynamics"].status == "unknown"
     assert "loses what moves" in found["tokenizer"].sentence
+
+
+def test_a_world_that_predicts_nothing_but_replay_knows_it_by_heart() -> None:
+    def figures(broken: Oracle) -> Figures:
+        agent, env = oracle_agent(broken), EnvSpec("catch", "", SIDE)
+        held, replay = (play_held_out(agent, env, seed=seed, temperature=1.0) for seed in (2, 3))
+        return measure(agent, held, torch_generator(0, "world"), replay).figures
+
+    def sentences(figures: Figures) -> list[str]:
+        return [finding.sentence for finding in judge(figures)[1:3]]
+
+    ignorant = figures(Oracle(dynamics=True, reward=True))
+    dynamics, reward = sentences(ignorant)
+    assert "does not predict what moves" in dynamics
+    assert "knows little of rewards" in reward
+    dynamics, reward = sentences({**ignorant, "replay": figures(Oracle())["replay"]})
+    assert "The dynamics knows only its replay" in dynamics
+    assert "The reward head knows only the rewards of replay" in reward
+    assert "on replay average precision 100 %" in reward
 
 
 def with_rewards(real: list[float], predicted: list[float]) -> Finding:

@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Any
 from tokenworlds.core.errors import UserError
 
 if TYPE_CHECKING:
+    from tokenworlds.agent import Agent
     from tokenworlds.commands.evaluate import Evaluate
+    from tokenworlds.evaluation.world.held_out import HeldOut
     from tokenworlds.evaluation.world.measurement import Measured
+    from tokenworlds.runs.checkpoint import Checkpoint
     from tokenworlds.runs.folder import RunFolder
     from tokenworlds.runs.spec import RunSpec
     from tokenworlds.training.evaluation import TrainedAgent
+
+REPLAY_WINDOWS, REPLAY_LENGTH = 16, 64
+"""Windows of replay that are predicted beside the held-out episodes, and their steps."""
 
 
 def evaluate_world(options: "Evaluate", folder: "RunFolder", spec: "RunSpec") -> int:
@@ -31,7 +37,8 @@ def evaluate_world(options: "Evaluate", folder: "RunFolder", spec: "RunSpec") ->
     for text in chosen.skipped:
         print(f"note: {text}", file=sys.stderr)
     trained = load_agent(spec, chosen.checkpoint)
-    document, measured = measure_run(options, spec, trained, folder.path, network)
+    replay = replay_windows(folder, spec, trained.agent, chosen.checkpoint)
+    document, measured = measure_run(options, spec, trained, folder.path, network, replay)
     usual = spec.recipe.evaluation.temperature
     path = write_world(world_path(folder.path, document, options.episodes, usual), document)
     # Imported here because matplotlib is slow to import.
@@ -56,8 +63,31 @@ def labelled(paths: list[Path]) -> dict[str, Any]:
     return {name: read_world(path) for name, path in zip(names, paths, strict=True)}
 
 
+def replay_windows(
+    folder: "RunFolder", spec: "RunSpec", agent: "Agent", checkpoint: "Checkpoint"
+) -> "HeldOut | None":
+    """Windows of replay, which the world learned from."""
+    from tokenworlds.core.seeding import numpy_generator
+    from tokenworlds.evaluation.world.held_out import HeldOut
+    from tokenworlds.replay.sampling import gather
+    from tokenworlds.training.evaluation import open_replay
+
+    store = open_replay(folder, spec, agent, checkpoint)
+    length = min(REPLAY_LENGTH, store.length)
+    if length < 2:
+        return None
+    most = [store.num_envs, store.length - length + 1]
+    starts = numpy_generator(spec.seed, "world").integers(0, most, size=(REPLAY_WINDOWS, 2))
+    return HeldOut(gather(store, starts, length), finished=0)
+
+
 def measure_run(
-    options: "Evaluate", spec: "RunSpec", trained: "TrainedAgent", run: Path, network: Path | None
+    options: "Evaluate",
+    spec: "RunSpec",
+    trained: "TrainedAgent",
+    run: Path,
+    network: Path | None,
+    replay: "HeldOut | None",
 ) -> "tuple[dict[str, Any], Measured]":
     """Who was measured and how, and the figures; and the frames behind them."""
     from dataclasses import asdict, replace
@@ -82,7 +112,7 @@ def measure_run(
         episodes=options.episodes,
     )
     generator = torch_generator(seed, "world", device=str(agent.device))
-    measured = measure(agent, held, generator)
+    measured = measure(agent, held, generator, replay)
     figures = with_video_distance(measured, network)
     findings = judge(figures)
     document = {

@@ -87,8 +87,7 @@ class Gauge:
 
     def reward(self) -> Float[np.ndarray, "N T"]:
         """Real rewards as the world predicts them: their signs, if it knows no more."""
-        reward = self.held.segment.reward.double().numpy()
-        return np.sign(reward) if self.closed.predicted.signed else reward
+        return rewards_of(self.held, self.closed)
 
     def compare(self, predicted: NDArray[np.uint8], places: Places) -> FrameErrors:
         """Errors of frames predicted for these steps."""
@@ -98,8 +97,19 @@ class Gauge:
         )
 
 
-def measure(agent: Agent, held: HeldOut, generator: Generator) -> Measured:
-    """All figures of a world model. `absent` gives the reason for each that it does not have."""
+def rewards_of(held: HeldOut, closed: ClosedLoop) -> Float[np.ndarray, "N T"]:
+    reward = held.segment.reward.double().numpy()
+    return np.sign(reward) if closed.predicted.signed else reward
+
+
+def measure(
+    agent: Agent, held: HeldOut, generator: Generator, replay: HeldOut | None = None
+) -> Measured:
+    """All figures of a world model. `absent` gives the reason for each that it does not have.
+
+    `replay` are steps that the world learned from: what it predicts of them only, it knows by
+    heart.
+    """
     gauge = Gauge(agent, held, generator)
     reconstruction = reconstruct(agent, held)
     figures: Figures = {
@@ -110,6 +120,7 @@ def measure(agent: Agent, held: HeldOut, generator: Generator) -> Measured:
         "open_loop": open_figures(gauge, reconstruction),
         "value": value_figures(gauge),
         "policy": policy_figures(gauge),
+        "replay": replay_figures(gauge, replay, generator),
     }
     figures["absent"] = gauge.absent
     real, known = real_windows(gauge)
@@ -183,6 +194,24 @@ def closed_figures(gauge: Gauge) -> Figures:
         "tokens": tokens,
         "reward": reward_scores(predicted.reward[gauge.mask], gauge.reward()[gauge.mask]),
         "termination": closed_termination(gauge),
+    }
+
+
+def replay_figures(gauge: Gauge, replay: HeldOut | None, generator: Generator) -> Figures | None:
+    """One step ahead of steps that the world learned from."""
+    if replay is None or not replay.follows.any():
+        gauge.absent["replay"] = "there are no recorded steps of training"
+        return None
+    closed, mask = closed_loop(gauge.agent, replay, generator), replay.segment.mask.numpy()
+    row, time = np.argwhere(replay.follows).T
+    scores = closed.predicted.tokens
+    return {
+        "steps": int(mask.sum()),
+        "tokens": {
+            "accuracy": mean(scores.accuracy[row, time - 1]),
+            "nll": mean(scores.nll[row, time - 1]),
+        },
+        "reward": reward_scores(closed.predicted.reward[mask], rewards_of(replay, closed)[mask]),
     }
 
 

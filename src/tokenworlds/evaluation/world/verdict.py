@@ -18,6 +18,8 @@ KEPT = 0.5
 """The least share of that which predictions of the next frame must keep."""
 SOFT = 0.5
 """A posterior with more than this share of the largest entropy does not decide on tokens."""
+BY_HEART = 2.0
+"""Tokens that take this many times the nats of those of replay were not learned, but memorised."""
 IGNORED = 0.01
 """If random actions cost tokens less than this share of likelihood more, they are ignored."""
 SKILL = 0.25
@@ -100,11 +102,22 @@ def judge_dynamics(figures: Figures) -> Finding:
             "dynamics", "unknown", f"The dynamics cannot be judged behind such a tokenizer: {text}."
         )
     if explained < KEPT * (1.0 if ceiling is None else ceiling):
-        return Finding("dynamics", "fault", f"The dynamics does not predict what moves: {text}.")
+        claim = (
+            "knows only its replay" if knows_by_heart(figures) else "does not predict what moves"
+        )
+        return Finding("dynamics", "fault", f"The dynamics {claim}: {text}.")
     if tokens is not None and is_soft(figures):
         sentence = f"The dynamics predicts what moves, but from a soft posterior: {text}."
         return Finding("dynamics", "fault", sentence)
     return Finding("dynamics", "good", f"The dynamics predicts what moves: {text}.")
+
+
+def knows_by_heart(figures: Figures) -> bool:
+    """Whether tokens of replay are predicted, and others are not."""
+    tokens, replay = figures["closed_loop"]["tokens"], figures.get("replay")
+    if tokens is None or replay is None or replay["tokens"]["nll"] is None:
+        return False
+    return bool(tokens["nll"] > BY_HEART * replay["tokens"]["nll"])
 
 
 def is_soft(figures: Figures) -> bool:
@@ -130,6 +143,9 @@ def token_text(figures: Figures) -> str:
         if tokens["random_action_nll"] < (1 + IGNORED) * tokens["nll"]:
             parts.append(": actions make no difference")
     parts.append(")")
+    replay = figures.get("replay")
+    if replay is not None and replay["tokens"]["nll"] is not None:
+        parts.append(f", those of replay with {number(replay['tokens']['nll'])}")
     if "posterior_entropy" in tokens:
         largest = math.log(codes["vocabulary"])
         parts.append(f"; posterior entropy {number(tokens['posterior_entropy'])} of at most ")
@@ -152,10 +168,16 @@ def judge_reward(figures: Figures) -> Finding:
             return Finding("reward head", "unknown", sentence)
         skill = found["explained_variance"]
         numbers = f"it explains {share(skill)} of the variance of rewards"
-    good = skill >= SKILL
-    claim = "knows rewards" if good else "knows little of rewards"
-    sentence = f"The reward head {claim}: {numbers}."
-    return Finding("reward head", "good" if good else "fault", sentence)
+    if skill >= SKILL:
+        return Finding("reward head", "good", f"The reward head knows rewards: {numbers}.")
+    replay = figures.get("replay")
+    claim = "knows little of rewards"
+    if replay is not None and replay["reward"]["events"] >= EVENTS:
+        recorded = replay["reward"]
+        numbers += f"; on replay average precision {share(recorded['average_precision'])}"
+        if recorded["base_rate"] <= DENSE and skill_of(recorded) >= SKILL:
+            claim = "knows only the rewards of replay"
+    return Finding("reward head", "fault", f"The reward head {claim}: {numbers}.")
 
 
 def judge_termination(figures: Figures) -> Finding:
