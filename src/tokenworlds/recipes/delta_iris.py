@@ -123,7 +123,8 @@ SMALL: Block = {
     "learning.tokenizer.length": 9,
     "learning.world.batch": 16,
     "learning.behaviour.batch": 32,
-    "schedule.updates": {"tokenizer": 20, "world": 30, "behaviour": 15},
+    # 100,000 steps in a day on two CPU cores.
+    "schedule.updates": {"tokenizer": 17, "world": 25, "behaviour": 12},
 }
 
 

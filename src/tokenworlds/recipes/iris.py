@@ -123,7 +123,8 @@ SMALL: Block = {
     "learning.world.batch": 16,
     "learning.behaviour.batch": 32,
     "learning.behaviour.length": 5,
-    "schedule.updates": {"tokenizer": 25, "world": 60, "behaviour": 10},
+    # 100,000 steps in a day on two CPU cores.
+    "schedule.updates": {"tokenizer": 22, "world": 53, "behaviour": 9},
 }
 
 
