@@ -39,7 +39,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def measured(name: str, env: str = "catch") -> Measured:
     agent, spec = fresh(name, env)
     held = play_held_out(agent, spec, seed=1, temperature=1.0)
-    return measure(agent, held, torch_generator(0, "world"))
+    return measure(agent, held, torch_generator(0, "world"), replay=held)
 
 
 def leaves(value: Any) -> list[Any]:
@@ -72,6 +72,12 @@ def test_every_family_is_measured_and_says_what_it_lacks(name: str, lacks: set[s
     for series in ("frames", "closed_loop_frames", "persistence", "reconstruction"):
         assert len(figures["open_loop"][series]["mse"]) == ahead
     assert figures["closed_loop"]["tokens"]["nll"] > 0
+    # The same steps were given as replay. The states of DreamerV3 are samples.
+    assert figures["replay"]["steps"] == 18
+    if name != "dreamer-v3":
+        nll = figures["closed_loop"]["tokens"]["nll"]
+        assert figures["replay"]["tokens"]["nll"] == pytest.approx(nll)
+        assert figures["replay"]["reward"] == figures["closed_loop"]["reward"]
     assert figures["closed_loop"]["reward"]["steps"] == 18
     assert figures["policy"]["entropy"] <= figures["policy"]["uniform_entropy"] + 1e-5
     assert figures["value"]["steps"] == 16  # The last step of each environment has no return.

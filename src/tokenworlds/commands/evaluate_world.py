@@ -90,29 +90,22 @@ def measure_run(
     replay: "HeldOut | None",
 ) -> "tuple[dict[str, Any], Measured]":
     """Who was measured and how, and the figures; and the frames behind them."""
-    from dataclasses import asdict, replace
+    from dataclasses import asdict
 
     from tokenworlds.core.seeding import torch_generator
-    from tokenworlds.evaluation.episodes import evaluation_seed
-    from tokenworlds.evaluation.world.held_out import play_held_out
     from tokenworlds.evaluation.world.measurement import measure
     from tokenworlds.evaluation.world.verdict import conclude, judge
 
-    agent, progress = trained.agent, trained.progress
+    agent = trained.agent
     if agent.behaviour.horizon == 0:
         raise UserError(f"{run} has no world model: its agent learns from real steps alone")
     seed = spec.seed if options.seed is None else options.seed
     usual = spec.recipe.evaluation.temperature
     temperature = usual if options.temperature is None else options.temperature
-    held = play_held_out(
-        agent,
-        replace(spec.env, protocol=options.protocol or spec.env.protocol),
-        seed=evaluation_seed(seed, progress.steps),
-        temperature=temperature,
-        episodes=options.episodes,
+    held = play_new_games(options, spec, trained, seed, temperature)
+    measured = measure(
+        agent, held, torch_generator(seed, "world", device=str(agent.device)), replay
     )
-    generator = torch_generator(seed, "world", device=str(agent.device))
-    measured = measure(agent, held, generator, replay)
     figures = with_video_distance(measured, network)
     findings = judge(figures)
     document = {
@@ -125,6 +118,23 @@ def measure_run(
         "conclusion": conclude(findings),
     }
     return document, measured
+
+
+def play_new_games(
+    options: "Evaluate", spec: "RunSpec", trained: "TrainedAgent", seed: int, temperature: float
+) -> "HeldOut":
+    from dataclasses import replace
+
+    from tokenworlds.evaluation.episodes import evaluation_seed
+    from tokenworlds.evaluation.world.held_out import play_held_out
+
+    return play_held_out(
+        trained.agent,
+        replace(spec.env, protocol=options.protocol or spec.env.protocol),
+        seed=evaluation_seed(seed, trained.progress.steps),
+        temperature=temperature,
+        episodes=options.episodes,
+    )
 
 
 def video_network(name: str) -> Path | None:

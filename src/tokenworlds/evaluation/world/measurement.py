@@ -25,6 +25,7 @@ from tokenworlds.evaluation.world.loops import (
     closed_loop,
     open_loop,
 )
+from tokenworlds.evaluation.world.memorised import replay_figures, rewards_of
 from tokenworlds.evaluation.world.scores import (
     Figures,
     calibration,
@@ -97,11 +98,6 @@ class Gauge:
         )
 
 
-def rewards_of(held: HeldOut, closed: ClosedLoop) -> Float[np.ndarray, "N T"]:
-    reward = held.segment.reward.double().numpy()
-    return np.sign(reward) if closed.predicted.signed else reward
-
-
 def measure(
     agent: Agent, held: HeldOut, generator: Generator, replay: HeldOut | None = None
 ) -> Measured:
@@ -120,7 +116,7 @@ def measure(
         "open_loop": open_figures(gauge, reconstruction),
         "value": value_figures(gauge),
         "policy": policy_figures(gauge),
-        "replay": replay_figures(gauge, replay, generator),
+        "replay": recorded_figures(gauge, replay, generator),
     }
     figures["absent"] = gauge.absent
     real, known = real_windows(gauge)
@@ -197,22 +193,11 @@ def closed_figures(gauge: Gauge) -> Figures:
     }
 
 
-def replay_figures(gauge: Gauge, replay: HeldOut | None, generator: Generator) -> Figures | None:
-    """One step ahead of steps that the world learned from."""
+def recorded_figures(gauge: Gauge, replay: HeldOut | None, generator: Generator) -> Figures | None:
     if replay is None or not replay.follows.any():
         gauge.absent["replay"] = "there are no recorded steps of training"
         return None
-    closed, mask = closed_loop(gauge.agent, replay, generator), replay.segment.mask.numpy()
-    row, time = np.argwhere(replay.follows).T
-    scores = closed.predicted.tokens
-    return {
-        "steps": int(mask.sum()),
-        "tokens": {
-            "accuracy": mean(scores.accuracy[row, time - 1]),
-            "nll": mean(scores.nll[row, time - 1]),
-        },
-        "reward": reward_scores(closed.predicted.reward[mask], rewards_of(replay, closed)[mask]),
-    }
+    return replay_figures(gauge.agent, replay, generator)
 
 
 def closed_termination(gauge: Gauge) -> Figures | None:
