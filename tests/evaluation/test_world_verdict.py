@@ -105,7 +105,7 @@ def test_dynamics_are_not_judged_behind_a_tokenizer_that_forgets_what_moves() ->
     assert "loses what moves" in found["tokenizer"].sentence
 
 
-def test_a_world_that_predicts_nothing_but_replay_knows_it_by_heart() -> None:
+def test_a_world_that_predicts_nothing_but_replay_overfits() -> None:
     def figures(broken: Oracle) -> Figures:
         agent, env = oracle_agent(broken), EnvSpec("catch", "", SIDE)
         held, replay = (play_held_out(agent, env, seed=seed, temperature=1.0) for seed in (2, 3))
@@ -119,8 +119,8 @@ def test_a_world_that_predicts_nothing_but_replay_knows_it_by_heart() -> None:
     assert "does not predict what moves" in dynamics
     assert "knows little of rewards" in reward
     dynamics, reward = sentences({**ignorant, "replay": figures(Oracle())["replay"]})
-    assert "The dynamics knows only its replay" in dynamics
-    assert "The reward head knows only the rewards of replay" in reward
+    assert "The dynamics overfits its replay" in dynamics
+    assert "The reward head overfits the rewards of replay" in reward
     assert "on replay average precision 100 %" in reward
 
 

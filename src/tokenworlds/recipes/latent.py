@@ -72,7 +72,7 @@ NANO_STEER: Block = {
 # Two to five million parameters: 100,000 steps of Atari in an afternoon on a laptop. A model needs
 # thousands of updates before it predicts the rewards of Boxing, and wide filters to see the boxers.
 # The tokenizer learns from a quarter of the frames, since it converges before the rest does.
-# Without shifted frames, the model knows its replay by heart: after 14,000 steps of Boxing it needs
+# Without shifted frames, the model overfits its replay: after 14,000 steps of Boxing it needs
 # 2.6 nats for a frame of replay and 17 for one that it has not seen.
 TINY: Block = {
     "num_envs": 8,

@@ -15,7 +15,7 @@ class Learning:
     """One learner: `batch` segments of `length` per update, loss weights and optimiser.
 
     `scales` overrides the default weight of loss terms by name. The frames of a segment are shifted
-    together, by a random number of at most `shift` pixels down and to the right.
+    together, by random numbers of at most `shift` pixels in both directions.
     """
 
     batch: int

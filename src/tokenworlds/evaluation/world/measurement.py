@@ -25,7 +25,7 @@ from tokenworlds.evaluation.world.loops import (
     closed_loop,
     open_loop,
 )
-from tokenworlds.evaluation.world.memorised import replay_figures, rewards_of
+from tokenworlds.evaluation.world.replayed import replay_figures, rewards_of
 from tokenworlds.evaluation.world.scores import (
     Figures,
     calibration,
@@ -103,8 +103,7 @@ def measure(
 ) -> Measured:
     """All figures of a world model. `absent` gives the reason for each that it does not have.
 
-    `replay` are steps that the world learned from: what it predicts of them only, it knows by
-    heart.
+    `replay` are steps that the world learned from; a world that predicts only these overfits.
     """
     gauge = Gauge(agent, held, generator)
     reconstruction = reconstruct(agent, held)

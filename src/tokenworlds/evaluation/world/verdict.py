@@ -18,8 +18,8 @@ KEPT = 0.5
 """The least share of that which predictions of the next frame must keep."""
 SOFT = 0.5
 """A posterior with more than this share of the largest entropy does not decide on tokens."""
-BY_HEART = 2.0
-"""Tokens that take this many times the nats of those of replay were not learned, but memorised."""
+OVERFIT = 2.0
+"""A world overfits if held-out tokens take more than this many times the nats of replay's."""
 IGNORED = 0.01
 """If random actions cost tokens less than this share of likelihood more, they are ignored."""
 SKILL = 0.25
@@ -102,9 +102,7 @@ def judge_dynamics(figures: Figures) -> Finding:
             "dynamics", "unknown", f"The dynamics cannot be judged behind such a tokenizer: {text}."
         )
     if explained < KEPT * (1.0 if ceiling is None else ceiling):
-        claim = (
-            "knows only its replay" if knows_by_heart(figures) else "does not predict what moves"
-        )
+        claim = "overfits its replay" if overfits(figures) else "does not predict what moves"
         return Finding("dynamics", "fault", f"The dynamics {claim}: {text}.")
     if tokens is not None and is_soft(figures):
         sentence = f"The dynamics predicts what moves, but from a soft posterior: {text}."
@@ -112,12 +110,12 @@ def judge_dynamics(figures: Figures) -> Finding:
     return Finding("dynamics", "good", f"The dynamics predicts what moves: {text}.")
 
 
-def knows_by_heart(figures: Figures) -> bool:
+def overfits(figures: Figures) -> bool:
     """Whether tokens of replay are predicted, and others are not."""
     tokens, replay = figures["closed_loop"]["tokens"], figures.get("replay")
     if tokens is None or replay is None or replay["tokens"]["nll"] is None:
         return False
-    return bool(tokens["nll"] > BY_HEART * replay["tokens"]["nll"])
+    return bool(tokens["nll"] > OVERFIT * replay["tokens"]["nll"])
 
 
 def is_soft(figures: Figures) -> bool:
@@ -176,7 +174,7 @@ def judge_reward(figures: Figures) -> Finding:
         recorded = replay["reward"]
         numbers += f"; on replay average precision {share(recorded['average_precision'])}"
         if recorded["base_rate"] <= DENSE and skill_of(recorded) >= SKILL:
-            claim = "knows only the rewards of replay"
+            claim = "overfits the rewards of replay"
     return Finding("reward head", "fault", f"The reward head {claim}: {numbers}.")
 
 

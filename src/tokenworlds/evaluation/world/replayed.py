@@ -1,4 +1,4 @@
-"""Predictions of steps that a world learned from: what it predicts of these only, it memorised."""
+"""Predictions of steps that a world learned from, to see whether it overfits them."""
 
 import numpy as np
 from jaxtyping import Float
