@@ -33,9 +33,16 @@ def compact(run: tw.Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_compression_rounds_each_row_to_a_127th_of_its_largest_number() -> None:
     matrix = torch.randn(64, 256) * torch.logspace(-6, 6, 64)[:, None]
-    weights = {"matrix": matrix, "bias": torch.randn(9000), "zeros": torch.zeros(64, 256)}
+    weights = {
+        "matrix": matrix,
+        "kernel": torch.randn(16, 8, 3, 3),
+        "codebook": torch.randn(16, 128),
+        "bias": torch.randn(9000),
+        "zeros": torch.zeros(64, 256),
+    }
     packed = compress(weights)
-    assert packed["matrix"].dtype == torch.int8
+    assert packed["matrix"].dtype == packed["kernel"].dtype == torch.int8
+    assert torch.equal(packed["codebook"], weights["codebook"])
     again = expand(packed)
     assert again.keys() == weights.keys()
     error = (again["matrix"] - matrix).abs().amax(1) / matrix.abs().amax(1)

@@ -1,4 +1,4 @@
-"""Weights in a quarter of the space: bytes with a scale for each row of a large matrix."""
+"""Weights in a quarter of the space: bytes with a scale for each row of a matrix or kernel."""
 
 from collections.abc import Mapping
 
@@ -6,15 +6,17 @@ import torch
 from torch import Tensor
 
 SCALE = ".scale_of_rows"
-SMALLEST = 8192
-"""Tensors with fewer numbers stay as they are: biases, norms and codebooks need their precision."""
+SMALLEST, SMALLEST_KERNEL = 8192, 512
+"""Tensors with fewer numbers stay as they are: biases, norms and codebooks need their precision.
+Kernels of convolutions are small, and all of them together large."""
 
 
 def compress(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Large matrices as int8, rounded to 1/127 of the largest number of each row."""
+    """Matrices and kernels as int8, rounded to 1/127 of the largest number of each row."""
     found: dict[str, Tensor] = {}
     for name, tensor in weights.items():
-        if tensor.dtype != torch.float32 or tensor.ndim < 2 or tensor.numel() < SMALLEST:
+        smallest = SMALLEST_KERNEL if tensor.ndim > 2 else SMALLEST
+        if tensor.dtype != torch.float32 or tensor.ndim < 2 or tensor.numel() < smallest:
             found[name] = tensor
             continue
         rows = tensor.reshape(len(tensor), -1)

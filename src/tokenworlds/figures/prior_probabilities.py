@@ -12,12 +12,12 @@ import torch
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from PIL import Image
-from torch import Tensor
+from torch import Generator, Tensor
 
 from tokenworlds.behaviours.imagination import imagine
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.seeding import numpy_generator, torch_generator
-from tokenworlds.core.types import Segment, TokenFeature, View
+from tokenworlds.core.types import Outcome, Segment
 from tokenworlds.evaluation.curves import style_axes
 from tokenworlds.evaluation.dreams import to_uint8
 from tokenworlds.evaluation.pictures import Theme
@@ -27,7 +27,7 @@ from tokenworlds.figures.sheet import Pixels, rgb
 from tokenworlds.priors.factorised import Factorised
 from tokenworlds.priors.maskgit import MaskGIT
 from tokenworlds.replay.sampling import Windows, gather
-from tokenworlds.worlds.latent import Latent
+from tokenworlds.worlds.latent import Latent, LatentCarry
 
 STEPS, CONTEXT, ROWS = 6, 4, 32
 BINS = 25
@@ -113,17 +113,26 @@ def dream(run: LoadedRun, segment: Segment, steps: int, seed: int) -> PriorDream
         )
     segment = segment.to(run.agent.device)
     actions = iter(segment.action[:, CONTEXT - 1 :].unbind(1))
+    priors: list[Float[Tensor, "B K V"]] = []
+
+    def step(
+        carry: LatentCarry, action: Tensor, generator: Generator | None
+    ) -> tuple[LatentCarry, Outcome]:
+        after, outcome = world.step(carry, action, generator)
+        priors.append(read_prior(world, after))
+        return after, outcome
+
     imagined = imagine(
         world,
         world.start(segment.window(slice(CONTEXT)), steps),
-        read=lambda view: read_prior(world, view),
+        read=lambda view: view.frame[0],
         act=lambda _: next(actions),
         steps=steps,
         generator=torch_generator(seed, "figure", device=str(run.agent.device)),
+        step=step,
     )
-    states = [step.after for step in imagined]
-    probs = torch.stack([probs for probs, _ in states]).double().cpu().numpy()
-    frames = [rgb(to_uint8(frame)) for _, frame in states]
+    frames = [rgb(to_uint8(each.after)) for each in imagined]
+    probs = torch.stack(priors).double().cpu().numpy()
     flat = probs.reshape(steps, -1)
     counts = [np.histogram(values, bins=BINS, range=(0, 1), density=True)[0] for values in flat]
     entropy = -(probs * np.log(np.maximum(probs, TINY))).sum(axis=-1).mean(axis=(1, 2))
@@ -136,19 +145,18 @@ def dream(run: LoadedRun, segment: Segment, steps: int, seed: int) -> PriorDream
     )
 
 
-def read_prior(world: Latent, view: View) -> tuple[Float[Tensor, "B K V"], Float[Tensor, "C H W"]]:
-    """The distribution that the tokens of a state were sampled from, and the first row's frame.
+def read_prior(world: Latent, carry: LatentCarry) -> Float[Tensor, "B K V"]:
+    """The distribution that the tokens of a state were sampled from.
 
     MaskGIT with several rounds samples most tokens given others; this is its first round, in which
     all tokens are masked.
     """
-    feature, prior = view.compact_feature, world.prior
-    assert isinstance(feature, TokenFeature)
+    prior = world.prior
     if isinstance(prior, MaskGIT):
-        masked = torch.full_like(feature.index, prior.vocabulary)
-        return prior.log_probs(feature.vector, masked).exp(), view.frame[0]
+        masked = torch.full_like(carry.index, prior.vocabulary)
+        return prior.log_probs(carry.hidden, masked).exp()
     assert isinstance(prior, Factorised)
-    return prior.log_probs(feature.vector).exp(), view.frame[0]
+    return prior.log_probs(carry.hidden).exp()
 
 
 def describe(each: PriorDream) -> dict[str, Any]:

@@ -112,7 +112,11 @@ class Factorised(nn.Module, Component):
 
         shared: bool = False
 
-    def __init__(self, config: Config, *, width: int, tokens: int, vocabulary: int) -> None:
+    def __init__(
+        self, config: Config, *, width: int, tokens: int, vocabulary: int, local: int = 0
+    ) -> None:
+        """With `local`, a vector of this width for each token follows the history, and one layer
+        maps all of these vectors to logits, which are added."""
         super().__init__()
         self.config = config
         if config.shared and width % tokens:
@@ -122,6 +126,10 @@ class Factorised(nn.Module, Component):
             )
         self.slices, self.vocabulary = tokens if config.shared else 1, vocabulary
         self.logits = nn.Linear(width // self.slices, tokens // self.slices * vocabulary)
+        self.width = width
+        self.cells = nn.Linear(local, vocabulary, bias=False) if local else None
+        if self.cells is not None:
+            nn.init.zeros_(self.cells.weight)
 
     def log_probs(self, feature: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest K V"]:
         return mix_uniform(self._logits(feature), self.config.unimix)
@@ -132,9 +140,14 @@ class Factorised(nn.Module, Component):
         return self.log_probs(feature)
 
     def _logits(self, feature: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest K V"]:
-        slices = rearrange(feature, "... (s d) -> ... s d", s=self.slices)
+        history, vectors = feature[..., : self.width], feature[..., self.width :]
+        slices = rearrange(history, "... (s d) -> ... s d", s=self.slices)
         logits: Tensor = self.logits(slices)
-        return rearrange(logits, "... s (k v) -> ... (s k) v", v=self.vocabulary)
+        logits = rearrange(logits, "... s (k v) -> ... (s k) v", v=self.vocabulary)
+        if self.cells is not None:
+            cells = rearrange(vectors, "... (k c) -> ... k c", c=self.cells.in_features)
+            logits = logits + self.cells(cells)
+        return logits
 
     def losses(
         self, feature: Float[Tensor, "B T D"], codes: Codes, mask: Bool[Tensor, "B T"]

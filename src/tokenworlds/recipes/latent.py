@@ -1,5 +1,6 @@
 """Blocks that the recipes with a latent world share: STEP-VQ, DRAMA, STORM and GIT-STORM."""
 
+from tokenworlds.nets.local_dynamics import LocalDynamics
 from tokenworlds.recipes.blocks import Block
 
 # DeepMind Control, with GIT-STORM's numbers: 500k steps of two frames, 16 environments.
@@ -54,6 +55,8 @@ NANO_VQ: Block = {
     "world.tokenizer.filters": (16, 32, 32),
     "world.tokenizer.strides": (2, 2, 2),
     "world.tokenizer.codebook.codes": 16,
+    # Every place has the same laws: learned once, not once for each cell.
+    "world.local": LocalDynamics.Config(channels=16),
     "world.tokenizer.codebook.decay": 0.97,
     "world.tokenizer.codebook.revive_below": 0.5,
 }
@@ -63,6 +66,20 @@ NANO_CATEGORICAL: Block = {
     # Without a codebook that is placed on the data, rare contents of a cell separate later.
     "steps": 14_000,
     "learning.world.optimiser.rates": {"tokenizer": 2e-3},
+}
+# MinAtar's board has 10 x 10 cells. With 4 pixels for each, a token stands for one cell; on frames
+# of 64 pixels, a cell of the grid covers 1.25 cells of the board. Games with many moving things
+# need more updates than `catch`.
+NANO_MINATAR: Block = {
+    "resolution": 40,
+    "schedule.updates": {"world": 1 / 8, "behaviour": 1 / 4},
+    "world.tokenizer.filters": (16, 32),
+    "world.tokenizer.strides": (2, 2),
+}
+NANO_MINATAR_CATEGORICAL: Block = {
+    **NANO_MINATAR,
+    "world.tokenizer.filters": (16, 32, 32),
+    "world.tokenizer.strides": (2, 2, 2),
 }
 # Positions on the track are finer than grid cells: more updates.
 NANO_STEER: Block = {
@@ -114,6 +131,7 @@ TINY_VQ: Block = {
     "world.tokenizer.filters": (32, 64, 64),
     "world.tokenizer.strides": (2, 2, 2),
     "world.tokenizer.codebook.codes": 32,
+    "world.local": LocalDynamics.Config(channels=32),
     "world.tokenizer.codebook.width": 64,
     "world.tokenizer.codebook.decay": 0.97,
     "world.tokenizer.codebook.revive_below": 0.5,

@@ -45,7 +45,11 @@ SMALL_TRANSFORMER: Block = {"world.sequence.feedforward": 512}
         "tiny": {**latent.TINY, **latent.TINY_VQ},
         "small": {**latent.SMALL, **latent.SMALL_VQ},
     },
-    games={"toy": TOY, "toy:steer nano": latent.NANO_STEER},
+    games={
+        "toy": TOY,
+        "toy:steer nano": latent.NANO_STEER,
+        "minatar nano": latent.NANO_MINATAR,
+    },
 )
 def step_vq_m() -> Recipe:
     """64 VQ tokens per frame, predicted in parallel; Mamba-2."""
@@ -113,7 +117,7 @@ def step_vq_m_ce() -> Recipe:
     return variant(step_vq_m(), {"world.prior.objective": "cross-entropy"})
 
 
-@recipe(like=step_vq_m)
+@recipe(like=step_vq_m, games={"minatar nano": {}})
 def step_vq_m_96() -> Recipe:
     """Frames of 96x96: 12x12 tokens."""
     return variant(step_vq_m(), {"resolution": 96})
@@ -139,6 +143,7 @@ def step_vq_m_96() -> Recipe:
         },
         "small": {**latent.SMALL, **latent.SMALL_CATEGORICAL, **SMALL_TRANSFORMER},
     },
+    games={"minatar nano": {}},
 )
 def step_vq_iris() -> Recipe:
     """Speed test in IRIS's sizes: 16 tokens per frame, 10 layers of 256, batches of 64 x 20."""
@@ -166,7 +171,7 @@ def step_vq_iris() -> Recipe:
         "tiny": {**latent.TINY, **latent.TINY_CATEGORICAL},
         "small": {**latent.SMALL, **latent.SMALL_CATEGORICAL},
     },
-    games={"toy:steer nano": {}},
+    games={"toy:steer nano": {}, "minatar nano": latent.NANO_MINATAR_CATEGORICAL},
 )
 def cb_m() -> Recipe:
     """Baseline: the flattened map as 32 categoricals of 32 classes; Mamba-2."""
@@ -186,7 +191,7 @@ def cb_t() -> Recipe:
     return variant(cb_m(), {"world.sequence": TRANSFORMER})
 
 
-@recipe(like=cb_m)
+@recipe(like=cb_m, games={"minatar nano": {}})
 def cb_m_96() -> Recipe:
     """Baseline on frames of 96x96."""
     return variant(cb_m(), {"resolution": 96})

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
+from einops import rearrange
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Generator, Tensor, nn
+from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
@@ -35,9 +37,10 @@ from tokenworlds.heads.outcomes import MLPReward, MLPTermination, outcome_losses
 from tokenworlds.mixers.projection import Projection
 from tokenworlds.nets.fast import eager_on_device
 from tokenworlds.nets.fast.outcomes import predict_outcome
+from tokenworlds.nets.local_dynamics import LocalDynamics
 from tokenworlds.nets.transformer import forget
 from tokenworlds.worlds.history import History
-from tokenworlds.worlds.parts import check_discrete
+from tokenworlds.worlds.parts import check_discrete, has_cells
 from tokenworlds.worlds.scoring import score_codes
 
 
@@ -45,7 +48,9 @@ from tokenworlds.worlds.scoring import score_codes
 class LatentCarry:
     """The sequence model's carry, its output h, the tokens of the current frame, recent steps.
 
-    `policy_index` are the tokens that the behaviour reads instead, if it acts on predictions.
+    With local dynamics, `hidden` is h and then the vectors of all cells, and `previous` are the
+    tokens of the frame before. `policy_index` are the tokens that the behaviour reads instead, if
+    it acts on predictions.
     """
 
     sequence: Carry
@@ -53,6 +58,7 @@ class LatentCarry:
     index: Int[Tensor, "B K"]
     recent: History | None
     policy_index: Int[Tensor, "B K"] | None = None
+    previous: Int[Tensor, "B K"] | None = None
 
 
 class Latent(nn.Module, Component):
@@ -66,7 +72,10 @@ class Latent(nn.Module, Component):
         episode, recurrently). `acts_on="prediction"` acts on the tokens predicted for the current
         frame, as the code of DRAMA and STORM does. `detach` stops gradients of the dynamics losses
         before the tokenizer. `tokenizer_rows` is the number of sequences of a batch that train the
-        tokenizer (0: all); the others are only encoded, at a quarter of the cost."""
+        tokenizer (0: all); the others are only encoded, at a quarter of the cost. `local` adds
+        convolutions over the tokens of the last two frames: the prior reads the vector of each
+        cell beside h, and the heads read all of them pooled. It has no effect on tokens without
+        a grid, and with priors that read no cells."""
 
         tokenizer: ConfigOf[Tokenizer]
         sequence: ConfigOf[SequenceModel[Any]]
@@ -78,6 +87,7 @@ class Latent(nn.Module, Component):
         acts_on: Literal["encoding", "prediction"] = "encoding"
         detach: bool = False
         tokenizer_rows: int = 0
+        local: LocalDynamics.Config | None = None
 
     def __init__(
         self, config: Config, *, frame_shape: FrameShape, action_space: ActionSpace
@@ -95,9 +105,16 @@ class Latent(nn.Module, Component):
         sizes = {"tokens": self.tokenizer.tokens, "vocabulary": self.tokenizer.vocabulary}
         width = self.sequence.width
         self.mixer = config.mixer.build(actions=action_space.size, width=width, **sizes)
-        self.prior = config.prior.build_from(width=width, **sizes)
-        self.reward = config.reward.build(width=width)
-        self.termination = config.termination.build(width=width)
+        local = config.local if has_cells(self.tokenizer, config.prior) else None
+        channels, pooled = (local.channels, local.pooled) if local else (0, 0)
+        self.prior = config.prior.build_from(width=width, local=channels, **sizes)
+        self.reward = config.reward.build(width=width + 2 * pooled)
+        self.termination = config.termination.build(width=width + 2 * pooled)
+        self.local: LocalDynamics | None = None
+        if local is not None:
+            dimensions = {"actions": action_space.size, "width": width, "grid": self.tokenizer.grid}
+            self.local = local.build(vocabulary=sizes["vocabulary"], **dimensions)
+        self.hidden_width = width + channels * sizes["tokens"]
         self.feature_shape: tuple[int, ...] = (sizes["tokens"] * sizes["vocabulary"] + width,)
 
     def trainables(self) -> dict[str, Trainable]:
@@ -111,10 +128,15 @@ class Latent(nn.Module, Component):
         frames = to_frames(segment.frame)
         rows, codes = self._encode(frames)
         sample = codes.sample.detach() if self.config.detach else codes.sample
-        x = self.mixer(sample, self.action_space.encode(segment.action))
+        action = self.action_space.encode(segment.action)
+        x = self.mixer(sample, action)
         blank = self.sequence.initial(*segment.first.shape)
         # hidden[:, t] is h_{t+1}: it has read the tokens and the action of step t.
         hidden, _ = self.sequence.scan(x, segment.first, blank)
+        if self.local is not None:
+            before = functional.pad(sample[:, :-1], (0, 0, 0, 0, 1, 0))
+            before = before.masked_fill(rearrange(segment.first, "b t -> b t 1 1"), 0.0)
+            hidden = with_cells(hidden, self.local(sample, before, action, hidden))
         next_codes = map_tensors(lambda part: part[:, 1:], codes)
         same_episode = segment.mask[:, 1:] & ~segment.first[:, 1:]
         return (
@@ -122,8 +144,16 @@ class Latent(nn.Module, Component):
                 frames[:rows], map_tensors(lambda part: part[:rows], codes), segment.mask[:rows]
             )
             | self.prior.losses(hidden[:, :-1], next_codes, same_episode)
-            | outcome_losses(self.reward, self.termination, hidden, segment)
+            | outcome_losses(self.reward, self.termination, self._summary(hidden), segment)
         )
+
+    def _summary(self, hidden: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest E"]:
+        """What the heads read: h, and the vectors of all cells pooled."""
+        if self.local is None:
+            return hidden
+        history, flat = hidden[..., : self.sequence.width], hidden[..., self.sequence.width :]
+        cells = rearrange(flat, "... (k c) -> ... k c", c=self.local.channels)
+        return torch.cat([history, self.local.summarise(cells)], dim=-1)
 
     def _encode(self, frames: Float[Tensor, "B T C H W"]) -> tuple[int, Codes]:
         """Encode all frames; gradients reach the tokenizer from the first sequences of a batch.
@@ -156,11 +186,14 @@ class Latent(nn.Module, Component):
         carry = self._advance(carry, done) if carry.recent is None else self._reread(carry, done)
         carry = self._clear(carry, reset)
         recent = carry.recent and carry.recent.push(index, done, reset)
+        previous = self._forget_tokens(carry.index, reset)
         policy_index = None
         if self.config.acts_on == "prediction":
             predicted = self.prior.sample(carry.hidden, generator)
             policy_index = torch.where(reset.unsqueeze(-1), index, predicted)
-        return replace(carry, index=index, recent=recent, policy_index=policy_index)
+        return replace(
+            carry, index=index, recent=recent, policy_index=policy_index, previous=previous
+        )
 
     def _reread(self, carry: LatentCarry, action: Float[Tensor, "B A"]) -> LatentCarry:
         """Compute h from the recent steps alone."""
@@ -170,12 +203,34 @@ class Latent(nn.Module, Component):
         x = self.mixer.look_up(recent.observation, actions)
         blank = self.sequence.initial(len(action), self.config.memory)
         hidden, sequence = self.sequence.scan(x, recent.first, blank)
-        return replace(carry, sequence=sequence, hidden=hidden[:, -1])
+        hidden = self._add_cells(hidden[:, -1], carry.index, carry.previous, action)
+        return replace(carry, sequence=sequence, hidden=hidden)
 
     def _advance(self, carry: LatentCarry, action: Float[Tensor, "B A"]) -> LatentCarry:
         x = self.mixer.look_up(carry.index, action)
         hidden, sequence = self.sequence.step(x, carry.sequence)
+        hidden = self._add_cells(hidden, carry.index, carry.previous, action)
         return replace(carry, sequence=sequence, hidden=hidden)
+
+    def _add_cells(
+        self,
+        hidden: Float[Tensor, "B D"],
+        index: Int[Tensor, "B K"],
+        previous: Int[Tensor, "B K"] | None,
+        action: Float[Tensor, "B A"],
+    ) -> Float[Tensor, "B E"]:
+        """h and the local dynamics of the step that led to it."""
+        if self.local is None or previous is None:
+            return hidden
+        return with_cells(hidden, self.local.look_up(index, previous, action, hidden))
+
+    def _forget_tokens(
+        self, index: Int[Tensor, "B K"], reset: Bool[Tensor, " B"]
+    ) -> Int[Tensor, "B K"] | None:
+        """The tokens of a frame that becomes the previous one, unknown where an episode starts."""
+        if self.local is None:
+            return None
+        return index.masked_fill(reset.unsqueeze(-1), self.local.unknown)
 
     def _clear(self, carry: LatentCarry, reset: Bool[Tensor, " B"]) -> LatentCarry:
         """Clear history where an episode starts."""
@@ -186,11 +241,13 @@ class Latent(nn.Module, Component):
 
     def _blank(self, index: Int[Tensor, "B K"]) -> LatentCarry:
         memory, batch = self.config.memory, len(index)
+        nothing = torch.ones(batch, dtype=torch.bool, device=index.device)
         return LatentCarry(
             sequence=self.sequence.initial(batch, memory or None),
-            hidden=torch.zeros(batch, self.sequence.width, device=index.device),
+            hidden=torch.zeros(batch, self.hidden_width, device=index.device),
             index=torch.zeros_like(index),
             recent=History.blank(index, memory, self.action_space) if memory else None,
+            previous=self._forget_tokens(index, nothing),
         )
 
     @torch.no_grad()
@@ -198,7 +255,7 @@ class Latent(nn.Module, Component):
         index = self.tokenizer.encode(to_frames(segment.frame)).index
         batch, length = segment.first.shape
         sequence = self.sequence.initial(batch, length - 1 + steps)
-        hidden = torch.zeros(batch, self.sequence.width, device=index.device)
+        hidden = torch.zeros(batch, self.hidden_width, device=index.device)
         if length > 1:
             action = self.action_space.encode(segment.action[:, :-1])
             x = self.mixer.look_up(index[:, :-1], action)
@@ -207,8 +264,19 @@ class Latent(nn.Module, Component):
             # Rows of a transformer that keep their slots can write to the same one.
             clear = forget if eager_on_device(index) else where_rows
             sequence = clear(starts, sequence, scanned)
-            hidden = outputs[:, -1].masked_fill(starts.unsqueeze(-1), 0.0)
-        return LatentCarry(sequence, hidden, index[:, -1], None)
+            before = self._previous(segment.first[:, :-1], index[:, :-1])
+            hidden = self._add_cells(outputs[:, -1], index[:, -2], before, action[:, -1])
+            hidden = hidden.masked_fill(starts.unsqueeze(-1), 0.0)
+        previous = self._previous(segment.first, index)
+        return LatentCarry(sequence, hidden, index[:, -1], None, previous=previous)
+
+    def _previous(
+        self, first: Bool[Tensor, "B T"], index: Int[Tensor, "B T K"]
+    ) -> Int[Tensor, "B K"] | None:
+        """The tokens of the frame before the last one of these."""
+        if index.shape[1] > 1:
+            return self._forget_tokens(index[:, -2], first[:, -1])
+        return self._forget_tokens(index[:, -1], torch.ones_like(first[:, -1]))
 
     @torch.no_grad()
     def step(
@@ -216,18 +284,21 @@ class Latent(nn.Module, Component):
     ) -> tuple[LatentCarry, Outcome]:
         carry = self._advance(carry, self.action_space.encode(action))
         index = self.prior.sample(carry.hidden, generator)
-        carry = replace(carry, index=index, policy_index=None)
+        previous = None if self.local is None else carry.index
+        carry = replace(carry, index=index, previous=previous, policy_index=None)
         return carry, predict_outcome(carry.hidden, self._outcome)
 
     def _outcome(self, hidden: Float[Tensor, "*rest D"]) -> Outcome:
-        return Outcome(self.reward(hidden).mean, self.termination(hidden).mean)
+        summary = self._summary(hidden)
+        return Outcome(self.reward(summary).mean, self.termination(summary).mean)
 
     @torch.no_grad()
     def predict(self, carry: LatentCarry, action: Tensor, following: Segment) -> Prediction:
         hidden = self._advance(carry, self.action_space.encode(action)).hidden
         codes = self.tokenizer.encode(to_frames(following.frame[:, -1]))
+        summary = self._summary(hidden)
         return Prediction(
-            self.reward(hidden), self.termination(hidden), *score_codes(self.prior, hidden, codes)
+            self.reward(summary), self.termination(summary), *score_codes(self.prior, hidden, codes)
         )
 
     def tokens_in(self, carry: LatentCarry) -> Int[Tensor, "B K"]:
@@ -239,7 +310,8 @@ class Latent(nn.Module, Component):
         return self.view_with(carry, index)
 
     def view_with(self, carry: LatentCarry, index: Int[Tensor, "B K"]) -> View:
-        feature = TokenFeature(index, carry.hidden, self.tokenizer.vocabulary)
+        history = carry.hidden[:, : self.sequence.width]
+        feature = TokenFeature(index, history, self.tokenizer.vocabulary)
         return View(lambda: feature, lambda: self.tokenizer.decode(self.tokenizer.look_up(index)))
 
     @torch.no_grad()
@@ -250,3 +322,9 @@ class Latent(nn.Module, Component):
 
     def policy_frames(self, segment: Segment) -> Float[Tensor, "B T C H W"]:
         return self.reconstruct(segment).frame
+
+
+def with_cells(
+    hidden: Float[Tensor, "*rest D"], cells: Float[Tensor, "*rest K C"]
+) -> Float[Tensor, "*rest E"]:
+    return torch.cat([hidden, rearrange(cells, "... k c -> ... (k c)")], dim=-1)

@@ -1,5 +1,6 @@
 """Which parts a world can use together; what does not fit is refused in one sentence."""
 
+from math import prod
 from typing import Any
 
 from tokenworlds.core.config import ConfigOf, dimensions_of
@@ -35,3 +36,9 @@ def check_maps(tokenizer: Any, prior: ConfigOf[Any], sequence: ConfigOf[Any]) ->
         raise UserError(
             f"world.sequence={name} reads vectors, and the world 'grid' has maps: take convlstm"
         )
+
+
+def has_cells(tokenizer: Any, prior: ConfigOf[Any]) -> bool:
+    """Whether each token has a cell of a grid, and the prior reads a vector for each of them."""
+    grid = getattr(tokenizer, "grid", None)
+    return grid is not None and prod(grid) == tokenizer.tokens and "local" in dimensions_of(prior)

@@ -1,0 +1,124 @@
+"""Local dynamics: alike in every place, alike in learning and in dreams."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from latent_parts import STEPS, build, segment, window
+from torch import nn
+from torch.nn import functional
+
+from tokenworlds.core.types import ActionSpace
+from tokenworlds.nets.local_dynamics import LocalDynamics
+from tokenworlds.priors.maskgit import MaskGIT
+from tokenworlds.worlds.latent import Latent
+
+GRID, VOCABULARY, ACTIONS, WIDTH = (11, 11), 5, 3, 7
+
+
+def local() -> LocalDynamics:
+    torch.manual_seed(0)
+    config = LocalDynamics.Config(channels=8, groups=8)
+    return config.build(grid=GRID, vocabulary=VOCABULARY, actions=ACTIONS, width=WIDTH)
+
+
+def with_weights(world: Latent) -> Latent:
+    """Weights that start at zero would hide what the prior reads."""
+    torch.manual_seed(1)
+    for part in (world.prior, world.reward):
+        assert isinstance(part, nn.Module)
+        for weight in part.parameters():
+            nn.init.normal_(weight, std=0.3)
+    return world
+
+
+def test_token_look_up_equals_multiplication_of_one_hots() -> None:
+    dynamics = local()
+    index = torch.randint(0, VOCABULARY, (2, 4, 121))
+    previous = torch.randint(0, VOCABULARY + 1, (2, 4, 121))
+    action = torch.randn(2, 4, ACTIONS)
+    history = torch.randn(2, 4, WIDTH)
+    now = functional.one_hot(index, VOCABULARY).float()
+    before = functional.one_hot(previous, VOCABULARY + 1).float()[..., :VOCABULARY]
+    looked_up = dynamics.look_up(index, previous, action, history)
+    multiplied = dynamics(now, before, action, history)
+    torch.testing.assert_close(looked_up, multiplied, atol=1e-5, rtol=1e-5)
+
+
+def test_what_moves_by_one_cell_is_predicted_one_cell_further() -> None:
+    """As long as it stays away from the border: each of two layers reads one cell further."""
+    dynamics = local()
+    board = torch.zeros(1, *GRID, dtype=torch.long)
+    board[0, 5, 4], moved = 3, torch.zeros_like(board)
+    moved[0, 5, 5] = 3
+    unknown = torch.full((1, 121), dynamics.unknown)
+    given = (torch.eye(ACTIONS)[:1], torch.randn(1, WIDTH))
+    maps = [
+        dynamics.look_up(each.flatten(1), unknown, *given).unflatten(1, GRID)
+        for each in (board, moved)
+    ]
+    torch.testing.assert_close(maps[0][:, 5, 2:7], maps[1][:, 5, 3:8], atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(maps[0][:, 5, 2:7], maps[1][:, 5, 2:7])
+
+
+@pytest.mark.parametrize("name", ["step-vq-m", "step-vq-t"])
+def test_a_dream_predicts_what_the_losses_compare(name: str) -> None:
+    world, real = with_weights(build(name, memory=0)), segment(firsts=(3,))
+    losses = world.losses(real)
+    for end in range(1, STEPS):
+        carry = world.start(window(real, end), steps=2)
+        predicted = world.predict(carry, real.action[:, end - 1], window(real, end + 1))
+        reward = predicted.reward.loss(real.reward[:, end - 1])
+        torch.testing.assert_close(reward, losses.terms["reward"][:, end - 1], atol=1e-4, rtol=1e-4)
+        assert predicted.log_probs is not None
+        assert predicted.posterior is not None
+        gap = predicted.posterior - predicted.log_probs
+        divergence = (predicted.posterior.exp() * gap).sum(dim=(-2, -1))
+        counts = losses.masks["dynamics"][:, end - 1]
+        expected = losses.terms["dynamics"][:, end - 1]
+        torch.testing.assert_close(divergence[counts], expected[counts], atol=1e-3, rtol=1e-3)
+
+
+def test_the_frame_before_an_episode_is_not_read() -> None:
+    world, real = with_weights(build()), segment(firsts=(3,))
+    other = replace(real, frame=real.frame.clone())
+    other.frame[:, 2] = 255 - other.frame[:, 2]
+    ours, theirs = (world.losses(each).terms["reward"] for each in (real, other))
+    torch.testing.assert_close(ours[0, 3], theirs[0, 3])
+    assert not torch.allclose(ours[1, 3], theirs[1, 3])
+
+
+def test_a_world_without_local_dynamics_reads_history_alone() -> None:
+    world = build(local=None)
+    assert world.local is None
+    carry = world.start(segment(), steps=1)
+    carry, _ = world.step(carry, torch.zeros(3, dtype=torch.long))
+    assert carry.hidden.shape == (3, world.sequence.width)
+    assert carry.previous is None
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("cb-m", {"local": LocalDynamics.Config()}),
+        ("step-vq-m", {"prior": MaskGIT.Config(embedding=16, layers=1, heads=2, feedforward=16)}),
+    ],
+)
+def test_tokens_without_a_place_and_priors_without_cells_do_without(
+    name: str, changes: dict[str, Any]
+) -> None:
+    world = build(name, **changes)
+    assert world.local is None
+    world.losses(segment())
+
+
+def test_continuous_actions_are_read() -> None:
+    world = build(space=ActionSpace(2, discrete=False))
+    assert world.local is not None
+    index = torch.zeros(1, world.tokenizer.tokens, dtype=torch.long)
+    history = torch.zeros(1, world.sequence.width)
+    pushed = [
+        world.local.look_up(index, index, torch.full((1, 2), x), history) for x in (-1.0, 1.0)
+    ]
+    assert not torch.allclose(*pushed)
