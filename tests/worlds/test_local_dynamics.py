@@ -118,7 +118,7 @@ def test_continuous_actions_are_read() -> None:
     assert world.local is not None
     index = torch.zeros(1, world.tokenizer.tokens, dtype=torch.long)
     history = torch.zeros(1, world.sequence.width)
-    pushed = [
+    left, right = (
         world.local.look_up(index, index, torch.full((1, 2), x), history) for x in (-1.0, 1.0)
-    ]
-    assert not torch.allclose(*pushed)
+    )
+    assert not torch.allclose(left, right)

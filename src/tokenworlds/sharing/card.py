@@ -19,7 +19,7 @@ CARD, CURVE = "README.md", "curve.png"
 LIBRARY = "library_name: tokenworlds"
 LONGEST_CARD = 2**20
 OWN_LICENSE, UNKNOWN_LICENSE = "mit", "other"
-COMPACT = "large matrices rounded to bytes, with a scale for each row; without target networks"
+COMPACT = "large weights rounded to bytes, with a scale for each row; without target networks"
 UNROUNDED = "; scored before rounding"
 
 
