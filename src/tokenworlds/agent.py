@@ -115,7 +115,7 @@ class Agent(nn.Module):
         """Write weights and configuration to a folder of its own; `load` reads it.
 
         `env` is the environment that the agent was trained on, `training` its run, if they are
-        known. `compact` rounds large matrices to bytes and leaves out the target networks.
+        known. `compact` rounds large weights to bytes and leaves out the target networks.
         """
         if self.recipe is None:
             raise UserError("this agent has no recipe to save: create it with Agent.build or load")
