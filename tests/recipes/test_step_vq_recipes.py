@@ -148,3 +148,22 @@ def test_toy_games_are_evaluated_on_many_episodes_and_atari_as_in_the_paper() ->
     toy = load("step-vq-m", "nano", "catch").recipe.evaluation
     atari = load("step-vq-m", "nano", "atari:Pong").recipe.evaluation
     assert (toy.final_episodes, atari.final_episodes, atari.every) == (100, 10, 1000)
+
+
+@pytest.mark.parametrize("name", ["step-vq-m", "step-vq-t", "step-vq-m-ce"])
+def test_a_token_of_minatar_is_a_cell_of_its_board(name: str) -> None:
+    recipe = load(name, "nano", "minatar:breakout").recipe
+    shape = FrameShape(recipe.resolution, recipe.resolution)
+    world: Any = recipe.world.build(frame_shape=shape, action_space=ActionSpace(3))
+    assert world.tokenizer.grid == (10, 10)
+
+
+@pytest.mark.parametrize("name", ["step-vq-m", "cb-m", "drama"])
+def test_pixels_of_minatar_are_those_of_one_cell(name: str) -> None:
+    assert load(name, "nano", "minatar:asterix").recipe.resolution % 10 == 0
+
+
+@pytest.mark.parametrize("size", ["small", "paper"])
+def test_the_larger_sizes_have_the_dynamics_of_the_paper(size: str) -> None:
+    assert build("step-vq-m", size).local is None
+    assert build("step-vq-m", "tiny").local is not None
