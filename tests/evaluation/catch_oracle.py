@@ -173,6 +173,7 @@ class CatchPolicy(nn.Module):
     horizon = 1
     discount = DISCOUNT
     return_spread = 2.0
+    return_floor = 1.0
 
     def __init__(self, broken: Oracle) -> None:
         super().__init__()

@@ -59,7 +59,13 @@ def leaves(value: Any) -> list[Any]:
         ("delta-iris", {"tokens.kl", "tokens.posterior_entropy", "tokens.changed_accuracy"}),
         (
             "swm",
-            {"tokens.kl", "tokens.posterior_entropy", "termination", "policy.return_spread"},
+            {
+                "tokens.kl",
+                "tokens.posterior_entropy",
+                "termination",
+                "policy.return_spread",
+                "policy.return_floor",
+            },
         ),
     ],
 )

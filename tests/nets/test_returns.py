@@ -207,3 +207,11 @@ def test_small_returns_are_not_amplified() -> None:
     spread = ReturnRange(decay=0.0)
     spread.update(torch.linspace(0, 0.01, 11))
     assert spread.scale().item() == 1.0
+
+
+def test_a_lower_floor_amplifies_small_returns() -> None:
+    spread = ReturnRange(decay=0.0, floor=0.1)
+    spread.update(torch.linspace(0, 0.2, 1001))
+    assert spread.scale().item() == pytest.approx(0.18)
+    spread.update(torch.linspace(0, 0.01, 1001))
+    assert spread.scale().item() == pytest.approx(0.1)

@@ -91,6 +91,10 @@ class DreamerActorCritic(nn.Module, Component):
     def return_spread(self) -> float | None:
         return float(self.return_range.spread)
 
+    @property
+    def return_floor(self) -> float | None:
+        return self.return_range.floor
+
     @torch.no_grad()
     def assess(self, view: View, carry: Carry) -> tuple[Assessment, Carry]:
         feature = read(view)

@@ -42,6 +42,8 @@ class LatentActorCritic(nn.Module, Component):
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["LatentActorCritic"]):
+        """`range_floor` is the least spread of returns that advantages are divided by."""
+
         horizon: int = 16
         discount: float = 0.985
         return_lambda: float = 0.95
@@ -52,6 +54,7 @@ class LatentActorCritic(nn.Module, Component):
         bins: Bins = "symlog"
         slow_decay: float = 0.98
         range_decay: float = 0.99
+        range_floor: float = 1.0
 
     def __init__(
         self,
@@ -71,7 +74,7 @@ class LatentActorCritic(nn.Module, Component):
         critic = Perceptron(inputs, config.critic, 255, config.style)
         self.actor, self.critic = shrink_output(actor, 0.01), shrink_output(critic, 0.0)
         self.slow_critic = slow_copy(self.critic)
-        self.return_range = ReturnRange(config.range_decay)
+        self.return_range = ReturnRange(config.range_decay, config.range_floor)
 
     def initial(self, batch: int) -> Carry:
         return ()
@@ -96,6 +99,10 @@ class LatentActorCritic(nn.Module, Component):
     @property
     def return_spread(self) -> float | None:
         return float(self.return_range.spread)
+
+    @property
+    def return_floor(self) -> float | None:
+        return self.return_range.floor
 
     @torch.no_grad()
     def assess(self, view: View, carry: Carry) -> tuple[Assessment, Carry]:

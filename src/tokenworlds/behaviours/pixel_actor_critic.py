@@ -102,6 +102,10 @@ class PixelActorCritic(nn.Module, Component):
     def return_spread(self) -> float | None:
         return None if self.return_range is None else float(self.return_range.spread)
 
+    @property
+    def return_floor(self) -> float | None:
+        return None if self.return_range is None else self.return_range.floor
+
     @torch.no_grad()
     def assess(self, view: View, carry: LSTMState) -> tuple[Assessment, LSTMState]:
         memory = self.network(view.frame, carry)

@@ -137,6 +137,10 @@ class PPO(nn.Module, Component):
     def return_spread(self) -> float | None:
         return None
 
+    @property
+    def return_floor(self) -> float | None:
+        return None
+
     @torch.no_grad()
     def assess(self, view: View, carry: Carry) -> tuple[Assessment, Carry]:
         hidden = self.encode(self.read(view))

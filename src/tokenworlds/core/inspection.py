@@ -92,8 +92,8 @@ class Assessment:
 class AssessesStates(Protocol):
     """A behaviour that tells its value and its policy's entropy.
 
-    `return_spread` is the running spread of imagined returns that divides advantages; None if the
-    behaviour does not divide by one.
+    `return_spread` is the running spread of imagined returns that divides advantages, and
+    `return_floor` the least divisor; None if the behaviour does not divide by one.
     """
 
     @property
@@ -101,5 +101,8 @@ class AssessesStates(Protocol):
 
     @property
     def return_spread(self) -> float | None: ...
+
+    @property
+    def return_floor(self) -> float | None: ...
 
     def assess(self, view: View, carry: Carry) -> tuple[Assessment, Carry]: ...

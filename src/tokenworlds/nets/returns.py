@@ -110,9 +110,9 @@ class ReturnRange(nn.Module):
 
     spread: Tensor
 
-    def __init__(self, decay: float) -> None:
+    def __init__(self, decay: float, floor: float = 1.0) -> None:
         super().__init__()
-        self.decay = decay
+        self.decay, self.floor = decay, floor
         self.register_buffer("spread", torch.zeros(()))
 
     @torch.no_grad()
@@ -126,5 +126,5 @@ class ReturnRange(nn.Module):
         self.spread.copy_(self.updated(returns))
 
     def scale(self) -> Tensor:
-        """The divisor of advantages: at least one, so that small returns are not amplified."""
-        return self.spread.clamp_min(1.0)
+        """The divisor of advantages: at least the floor, so that noise is not amplified."""
+        return self.spread.clamp_min(self.floor)

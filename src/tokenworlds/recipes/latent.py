@@ -73,6 +73,9 @@ NANO_CATEGORICAL: Block = {
 NANO_MINATAR: Block = {
     "resolution": 40,
     "schedule.updates": {"world": 1 / 8, "behaviour": 1 / 4},
+    # Returns of games with rare rewards spread over a tenth. Divided by 1, their advantages would
+    # be too small to move the policy against the entropy bonus.
+    "behaviour.range_floor": 0.1,
     "world.tokenizer.filters": (16, 32),
     "world.tokenizer.strides": (2, 2),
 }

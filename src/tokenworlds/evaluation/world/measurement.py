@@ -368,11 +368,11 @@ def policy_figures(gauge: Gauge) -> Figures | None:
         "entropy": mean(gauge.closed.entropy[gauge.mask]),
         "uniform_entropy": uniform_entropy(space),
         "return_spread": behaviour.return_spread,
+        "return_floor": behaviour.return_floor,
     }
     if behaviour.return_spread is None:
-        gauge.absent["policy.return_spread"] = (
-            "the behaviour does not divide by a spread of returns"
-        )
+        for name in ("return_spread", "return_floor"):
+            gauge.absent[f"policy.{name}"] = "the behaviour does not divide by a spread of returns"
     if space.discrete:
         action = gauge.held.segment.action.numpy()[gauge.mask]
         counts = np.bincount(action, minlength=space.size)

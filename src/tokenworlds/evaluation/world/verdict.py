@@ -34,8 +34,6 @@ UNIFORM = 0.95
 """A policy with more than this share of the largest entropy has learned no preference."""
 CORRELATION = 0.3
 """The least correlation of values with returns."""
-FLOOR = 1.0
-"""Return spreads below this are not amplified (`ReturnRange.scale`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,10 +240,10 @@ def judge_policy(figures: Figures) -> Finding:
     if found is None or found["entropy"] is None:
         return Finding("policy", "unknown", "The policy cannot be judged: it tells no entropy.")
     part, sharp = policy_text(found)
-    spread = found["return_spread"]
-    if spread is not None and spread < FLOOR:
+    spread, floor = found["return_spread"], found["return_floor"]
+    if spread is not None and floor is not None and spread < floor:
         part += (
-            f"; imagined returns spread over {number(spread)}, below the floor of {FLOOR:g}, so "
+            f"; imagined returns spread over {number(spread)}, below the floor of {floor:g}, so "
             "advantages stay small next to the entropy bonus"
         )
     if not sharp:
