@@ -135,6 +135,8 @@ TINY_VQ: Block = {
     "world.tokenizer.strides": (2, 2, 2),
     "world.tokenizer.codebook.codes": 32,
     "world.local": LocalDynamics.Config(channels=32),
+    # Local dynamics read two frames; encoding a third for every dream would take their time.
+    "learning.behaviour.length": 2,
     "world.tokenizer.codebook.width": 64,
     "world.tokenizer.codebook.decay": 0.97,
     "world.tokenizer.codebook.revive_below": 0.5,
