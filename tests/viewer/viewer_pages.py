@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from playwright.sync_api import Page
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 PATIENCE = 60_000
 """Milliseconds until an agent is loaded on a busy machine."""
@@ -28,8 +29,12 @@ def serving(*words: str) -> Iterator[str]:
 
 
 def no_sideways_scrolling(page: Page) -> bool:
-    wide: int = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-    return wide <= 0
+    """Charts follow a new width of the window in a later frame, so wait for them."""
+    try:
+        page.wait_for_function("document.documentElement.scrollWidth <= innerWidth")
+    except PlaywrightTimeout:
+        return False
+    return True
 
 
 def is_dark(page: Page) -> bool:

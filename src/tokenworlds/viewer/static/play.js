@@ -90,13 +90,14 @@ function arrive(state) {
 }
 
 function add(state) {
-  const branched = tree.add(state);
-  if (branched) say(`Branch ${tree.branch + 1} from step ${count(state.step - 1)}.`);
+  const news = [];
+  if (tree.add(state)) news.push(`Branch ${tree.branch + 1} from step ${count(state.step - 1)}.`);
   if (state.terminated > 0.5) {
     setRunning(false);
     waiting = [];
-    say("The world model expects the episode to end here. Act on, rewind, or start a new dream.");
+    news.push("The world model expects the episode to end here. Act on, rewind, or start a new dream.");
   }
+  if (news.length) say(news.join(" "));
 }
 
 function askAlternatives(action) {
