@@ -55,10 +55,10 @@ NANO_VQ: Block = {
     "world.tokenizer.filters": (16, 32, 32),
     "world.tokenizer.strides": (2, 2, 2),
     "world.tokenizer.codebook.codes": 16,
-    # Every place has the same laws: learned once, not once for each cell.
-    "world.local": LocalDynamics.Config(channels=16),
     "world.tokenizer.codebook.decay": 0.97,
     "world.tokenizer.codebook.revive_below": 0.5,
+    # Every place has the same laws: learned once, not once for each cell.
+    "world.local": LocalDynamics.Config(channels=16),
 }
 NANO_CATEGORICAL: Block = {
     "world.tokenizer.filters": (16, 32, 32, 32),
@@ -134,12 +134,12 @@ TINY_VQ: Block = {
     "world.tokenizer.filters": (32, 64, 64),
     "world.tokenizer.strides": (2, 2, 2),
     "world.tokenizer.codebook.codes": 32,
-    "world.local": LocalDynamics.Config(channels=32),
-    # Local dynamics read two frames; encoding a third for every dream would take their time.
-    "learning.behaviour.length": 2,
     "world.tokenizer.codebook.width": 64,
     "world.tokenizer.codebook.decay": 0.97,
     "world.tokenizer.codebook.revive_below": 0.5,
+    "world.local": LocalDynamics.Config(channels=32),
+    # Local dynamics read two frames; encoding a third for every dream would take their time.
+    "learning.behaviour.length": 2,
 }
 TINY_CATEGORICAL: Block = {
     "world.tokenizer.filters": (32, 64, 64, 64),
