@@ -5,14 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from tokenworlds.agent import Agent
 from tokenworlds.core.config import variant
 from tokenworlds.core.errors import UserError
+from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.envs.catalogue import families
 from tokenworlds.recipes import listing
 from tokenworlds.recipes.blocks import SizedRecipe, recipe
 from tokenworlds.recipes.catalogue import OWN, RECIPES, load
 from tokenworlds.recipes.ppo import ppo
 from tokenworlds.runs.recipe import Recipe
+from tokenworlds.training.dry_run import dry_run
 
 
 @recipe(
@@ -77,6 +80,21 @@ def test_blocks_are_named_after_environments_and_sizes(found: SizedRecipe) -> No
         env, *sizes = name.split()
         assert env.partition(":")[0] in families()
         assert set(sizes) <= set(found.size_names)
+
+
+FAMILIES = ["step-vq-m", "cb-m", "drama", "storm", "git-storm", "iris", "delta-iris", "swm"]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_pixel_of_minatar_shows_one_cell_and_all_cells_are_alike(name: str) -> None:
+    assert load(name, "nano", "minatar:breakout").recipe.resolution % 10 == 0
+
+
+@pytest.mark.parametrize("name", [name for name, found in RECIPES.items() if "nano" in found.sizes])
+def test_every_recipe_can_learn_minatar(name: str) -> None:
+    recipe = load(name, "nano", "minatar:breakout").recipe
+    shape = FrameShape(recipe.resolution, recipe.resolution, 1 if recipe.grey else 3)
+    dry_run(Agent.build(recipe, shape, ActionSpace(3)), recipe, shape)
 
 
 def test_the_recipes_of_the_package_are_found(

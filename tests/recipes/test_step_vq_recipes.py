@@ -158,11 +158,6 @@ def test_a_token_of_minatar_is_a_cell_of_its_board(name: str) -> None:
     assert world.tokenizer.grid == (10, 10)
 
 
-@pytest.mark.parametrize("name", ["step-vq-m", "cb-m", "drama"])
-def test_pixels_of_minatar_are_those_of_one_cell(name: str) -> None:
-    assert load(name, "nano", "minatar:asterix").recipe.resolution % 10 == 0
-
-
 @pytest.mark.parametrize("size", ["small", "paper"])
 def test_the_larger_sizes_have_the_dynamics_of_the_paper(size: str) -> None:
     assert build("step-vq-m", size).local is None

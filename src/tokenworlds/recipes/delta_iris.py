@@ -81,6 +81,20 @@ NANO: Block = {
     "schedule.updates": {"tokenizer": 40, "world": 40, "behaviour": 60},
     "schedule.first_updates": {"tokenizer": 300, "world": 200},
 }
+# MinAtar's board has 10 x 10 cells: two pixels for each, and a vector of the maps for one of them.
+NANO_MINATAR_FRAMES = FrameEncoder.Config(
+    width=8, latent=8, multipliers=(1, 2, 2), halvings=(True, False, False)
+)
+NANO_MINATAR: Block = {
+    "resolution": 20,
+    "world.tokenizer.encoder": variant(NANO_MINATAR_FRAMES, {"latent": 16}),
+    "world.tokenizer.past": variant(NANO_MINATAR_FRAMES, {"latent": 16}),
+    # 6 channels on 5 x 5 cells: the width of the sequence model.
+    "world.image": variant(NANO_MINATAR_FRAMES, {"latent": 6, "halvings": (True, True, False)}),
+    "world.sequence.width": 150,
+    "world.sequence.heads": 5,
+    "behaviour.encoder": ResidualEncoder.Config(layers=NANO_MINATAR_FRAMES),
+}
 
 # Frames of full size. Every level halves the side: on a CPU the first levels take most of the time.
 TINY_FRAMES = FrameEncoder.Config(
@@ -131,7 +145,7 @@ SMALL: Block = {
 @recipe(
     benchmarks={"crafter": CRAFTER},
     sizes={"nano": NANO, "tiny": TINY, "small": SMALL},
-    games={"toy": TOY},
+    games={"toy": TOY, "minatar nano": NANO_MINATAR},
 )
 def delta_iris() -> Recipe:
     """4 VQ tokens for the change of a frame, beside an image token; CNN-LSTM policy on frames."""

@@ -78,7 +78,7 @@ def git_storm_mlp_logits() -> Recipe:
         "tiny": {**TINY, **latent.TINY_VQ, **TINY_MASKGIT},
         "small": {**SMALL, **latent.SMALL_VQ, **SMALL_MASKGIT},
     },
-    games={"toy:steer nano": latent.NANO_STEER},
+    games={"toy:steer nano": latent.NANO_STEER, "minatar nano": {}},
 )
 def git_storm_vq() -> Recipe:
     """Ablation: a grid of VQ tokens instead of categoricals."""

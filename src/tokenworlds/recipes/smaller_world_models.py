@@ -80,6 +80,8 @@ NANO_POLICY: Block = {
     "behaviour.network.kernel": 3,
     "behaviour.network.width": 128,
 }
+# MinAtar's board has 10 x 10 cells: two pixels and a token for each.
+NANO_MINATAR: Block = {"resolution": 20, "world.tokenizer.encoder.filters": (32,)}
 
 # The map of a vector has a single cell.
 ONE_CELL: Block = {"world.sequence.kernel": 1, "behaviour.network.kernel": 1}
@@ -131,7 +133,7 @@ SMALL: Block = {
         "tiny": {**TINY, **TINY_VQ, **NANO_POLICY, "learning.world.length": 11},
         "small": SMALL,
     },
-    games={"toy": TOY},
+    games={"toy": TOY, "minatar nano": NANO_MINATAR},
 )
 def swm() -> Recipe:
     """36 VQ tokens of the last four grey frames; convolutional LSTM; PPO in imagination."""
