@@ -17,10 +17,11 @@ from tokenworlds.worlds.latent import Latent
 GRID, VOCABULARY, ACTIONS, WIDTH = (11, 11), 5, 3, 7
 
 
-def local() -> LocalDynamics:
+def local(**changes: Any) -> LocalDynamics:
     torch.manual_seed(0)
-    config = LocalDynamics.Config(channels=8, groups=8)
-    return config.build(grid=GRID, vocabulary=VOCABULARY, actions=ACTIONS, width=WIDTH)
+    config = LocalDynamics.Config(channels=8, groups=8, **changes)
+    sizes = {"vocabulary": VOCABULARY, "code_width": 6, "actions": ACTIONS, "width": WIDTH}
+    return config.build(grid=GRID, **sizes)
 
 
 def with_weights(world: Latent) -> Latent:
@@ -33,16 +34,18 @@ def with_weights(world: Latent) -> Latent:
     return world
 
 
-def test_token_look_up_equals_multiplication_of_one_hots() -> None:
-    dynamics = local()
+@pytest.mark.parametrize("embeds", ["index", "vector"])
+def test_token_look_up_equals_multiplication_of_one_hots(embeds: str) -> None:
+    dynamics = local(embeds=embeds)
+    vectors = torch.randn(VOCABULARY, 6) if embeds == "vector" else None
     index = torch.randint(0, VOCABULARY, (2, 4, 121))
     previous = torch.randint(0, VOCABULARY + 1, (2, 4, 121))
     action = torch.randn(2, 4, ACTIONS)
     history = torch.randn(2, 4, WIDTH)
     now = functional.one_hot(index, VOCABULARY).float()
     before = functional.one_hot(previous, VOCABULARY + 1).float()[..., :VOCABULARY]
-    looked_up = dynamics.look_up(index, previous, action, history)
-    multiplied = dynamics(now, before, action, history)
+    looked_up = dynamics.look_up(index, previous, action, history, vectors)
+    multiplied = dynamics(now, before, action, history, vectors)
     torch.testing.assert_close(looked_up, multiplied, atol=1e-5, rtol=1e-5)
 
 
@@ -62,9 +65,47 @@ def test_what_moves_by_one_cell_is_predicted_one_cell_further() -> None:
     assert not torch.allclose(maps[0][:, 5, 2:7], maps[1][:, 5, 2:7])
 
 
-@pytest.mark.parametrize("name", ["step-vq-m", "step-vq-t"])
-def test_a_dream_predicts_what_the_losses_compare(name: str) -> None:
-    world, real = with_weights(build(name, memory=0)), segment(firsts=(3,))
+def test_tokens_embedded_by_vectors_follow_codes_that_change_places() -> None:
+    dynamics, vectors = local(embeds="vector"), torch.randn(VOCABULARY, 6)
+    order = torch.randperm(VOCABULARY)
+    index, previous = torch.randint(0, VOCABULARY, (2, 4, 121))
+    given = (torch.randn(4, ACTIONS), torch.randn(4, WIDTH))
+    ours = dynamics.look_up(order[index], order[previous], *given, vectors)
+    theirs = dynamics.look_up(index, previous, *given, vectors[order])
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_codes_that_are_alike_are_embedded_alike_at_any_scale_of_the_codebook() -> None:
+    dynamics, vectors = local(embeds="vector"), torch.randn(VOCABULARY, 6)
+    vectors[1] = vectors[0]
+    index = torch.randint(2, VOCABULARY, (1, 121))
+    other, unknown = index.clone(), torch.full((1, 121), dynamics.unknown)
+    index[0, 60], other[0, 60] = 0, 1
+    given = (torch.randn(1, ACTIONS), torch.randn(1, WIDTH))
+    ours = dynamics.look_up(index, unknown, *given, vectors)
+    torch.testing.assert_close(dynamics.look_up(other, unknown, *given, vectors), ours)
+    scaled = dynamics.look_up(index, unknown, *given, 100 * vectors + 3)
+    torch.testing.assert_close(scaled, ours, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("kernel", "seen"), [(1, 1), (3, 9), (5, 25)])
+def test_heads_read_each_cell_with_its_neighbours(kernel: int, seen: int) -> None:
+    dynamics = local(pooled_kernel=kernel)
+    cells = torch.zeros(1, 121, 8)
+    cells[0, 60] = torch.randn(8)
+    with_one, without = dynamics._outcomes(cells), dynamics._outcomes(torch.zeros_like(cells))
+    assert int((with_one != without).any(dim=-1).sum()) == seen
+
+
+BY_VECTOR = LocalDynamics.Config(channels=8, embeds="vector", pooled_kernel=3)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [("step-vq-m", {}), ("step-vq-t", {}), ("step-vq-m", {"local": BY_VECTOR})],
+)
+def test_a_dream_predicts_what_the_losses_compare(name: str, changes: dict[str, Any]) -> None:
+    world, real = with_weights(build(name, memory=0, **changes)), segment(firsts=(3,))
     losses = world.losses(real)
     for end in range(1, STEPS):
         carry = world.start(window(real, end), steps=2)

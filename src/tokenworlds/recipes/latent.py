@@ -137,7 +137,7 @@ TINY_VQ: Block = {
     "world.tokenizer.codebook.width": 64,
     "world.tokenizer.codebook.decay": 0.97,
     "world.tokenizer.codebook.revive_below": 0.5,
-    "world.local": LocalDynamics.Config(channels=32),
+    "world.local": LocalDynamics.Config(channels=32, pooled_kernel=3, embeds="vector"),
     # Local dynamics read two frames; encoding a third for every dream would take their time.
     "learning.behaviour.length": 2,
 }

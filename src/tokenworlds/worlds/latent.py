@@ -112,8 +112,13 @@ class Latent(nn.Module, Component):
         self.termination = config.termination.build(width=width + 2 * pooled)
         self.local: LocalDynamics | None = None
         if local is not None:
-            dimensions = {"actions": action_space.size, "width": width, "grid": self.tokenizer.grid}
-            self.local = local.build(vocabulary=sizes["vocabulary"], **dimensions)
+            self.local = local.build(
+                grid=self.tokenizer.grid,
+                vocabulary=sizes["vocabulary"],
+                code_width=code_vectors(self.tokenizer).shape[-1],
+                actions=action_space.size,
+                width=width,
+            )
         self.hidden_width = width + channels * sizes["tokens"]
         self.feature_shape: tuple[int, ...] = (sizes["tokens"] * sizes["vocabulary"] + width,)
 
@@ -136,7 +141,8 @@ class Latent(nn.Module, Component):
         if self.local is not None:
             before = functional.pad(sample[:, :-1], (0, 0, 0, 0, 1, 0))
             before = before.masked_fill(rearrange(segment.first, "b t -> b t 1 1"), 0.0)
-            hidden = with_cells(hidden, self.local(sample, before, action, hidden))
+            cells = self.local(sample, before, action, hidden, self._code_vectors())
+            hidden = with_cells(hidden, cells)
         next_codes = map_tensors(lambda part: part[:, 1:], codes)
         same_episode = segment.mask[:, 1:] & ~segment.first[:, 1:]
         return (
@@ -222,7 +228,14 @@ class Latent(nn.Module, Component):
         """h and the local dynamics of the step that led to it."""
         if self.local is None or previous is None:
             return hidden
-        return with_cells(hidden, self.local.look_up(index, previous, action, hidden))
+        cells = self.local.look_up(index, previous, action, hidden, self._code_vectors())
+        return with_cells(hidden, cells)
+
+    def _code_vectors(self) -> Float[Tensor, "V E"] | None:
+        """Those of all codes, if the local dynamics read them."""
+        if self.local is None or not self.local.by_vector:
+            return None
+        return code_vectors(self.tokenizer, self.local.place.device)
 
     def _forget_tokens(
         self, index: Int[Tensor, "B K"], reset: Bool[Tensor, " B"]
@@ -322,6 +335,12 @@ class Latent(nn.Module, Component):
 
     def policy_frames(self, segment: Segment) -> Float[Tensor, "B T C H W"]:
         return self.reconstruct(segment).frame
+
+
+def code_vectors(tokenizer: Tokenizer, device: torch.device | None = None) -> Float[Tensor, "V E"]:
+    """The vectors of all codes, without gradients."""
+    index = rearrange(torch.arange(tokenizer.vocabulary, device=device), "v -> v 1")
+    return tokenizer.look_up(index).vector[:, 0].detach()
 
 
 def with_cells(
