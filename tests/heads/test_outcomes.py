@@ -74,7 +74,7 @@ def test_a_termination_head_is_found_by_its_name(name: str, member: type[Any]) -
 
 
 REWARDS = "map_sign_reward, mlp_reward, readout_reward, sign_reward"
-TERMINATIONS = "mlp_termination, readout_termination"
+TERMINATIONS = "map_termination, mlp_termination, readout_termination"
 
 
 @pytest.mark.parametrize(

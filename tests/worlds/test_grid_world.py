@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import ActionSpace, FrameShape, Segment
-from tokenworlds.heads.outcomes import MapSignReward
+from tokenworlds.heads.outcomes import MapSignReward, MapTermination
 from tokenworlds.nets.codebooks import AveragedCodebook
 from tokenworlds.nets.strided import StridedEncoder
 from tokenworlds.priors.factorised import Factorised
@@ -100,12 +100,36 @@ def test_tokens_are_real_for_given_steps_and_sampled_later(given: int, samples: 
     assert len(count) == samples
 
 
-def test_the_gradient_of_the_reward_stays_in_its_head_unless_configured() -> None:
+TERMINATION = MapTermination.Config(channels=4, hidden=8)
+
+
+@pytest.mark.parametrize("head", ["reward", "termination"])
+def test_the_gradient_of_a_head_stays_there_unless_configured(head: str) -> None:
     for trains in (False, True):
-        world = build(reward_trains_memory=trains)
-        world.losses(segment()).means()["reward"].backward()
+        world = build(reward_trains_memory=trains, termination=TERMINATION)
+        world.losses(segment()).means()[head].backward()
         reached = {name.split(".")[0] for name, p in world.dynamics.named_parameters() if moved(p)}
-        assert reached == ({"reward", "sequence"} if trains else {"reward"})
+        assert reached == ({head, "sequence"} if trains else {head})
+
+
+def test_dreams_end_only_with_a_termination_head() -> None:
+    for head in (None, TERMINATION):
+        world, action = build(termination=head), torch.zeros(2, dtype=torch.long)
+        _, outcome = world.step(world.start(segment(), steps=1), action)
+        assert bool((outcome.terminated > 0).all()) == (head is not None)
+        assert (world.losses(segment()).terms.keys() >= {"termination"}) == (head is not None)
+
+
+def test_a_termination_head_learns_which_steps_end_an_episode() -> None:
+    world, seen = build(termination=TERMINATION), segment()
+    optimiser = torch.optim.Adam(world.dynamics.termination.parameters(), 1e-2)
+    for _ in range(150):
+        torch.manual_seed(0)
+        loss = world.losses(seen).means()["termination"]
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    assert loss < 0.01
 
 
 def moved(parameter: Tensor) -> bool:

@@ -118,34 +118,59 @@ class SignReward(RewardHead, Component):
         return Sign(CategoricalDistribution.of(self.network(feature)))
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MapConfig:
+    """`channels` of each cell, `hidden` units for the whole map."""
+
+    channels: int = 32
+    hidden: int = 512
+
+    def network(self, shape: tuple[int, int, int], outputs: int) -> nn.Sequential:
+        """A 1x1 convolution, then two linear layers over all cells."""
+        inputs, height, width = shape
+        return nn.Sequential(
+            nn.Conv2d(inputs, self.channels, 1),
+            nn.LayerNorm((self.channels, height, width)),
+            nn.LeakyReLU(),
+            nn.Flatten(),
+            nn.Linear(self.channels * height * width, self.hidden),
+            nn.LeakyReLU(),
+            nn.Linear(self.hidden, outputs),
+        )
+
+
 class MapSignReward(RewardHead, Component):
-    """The sign of the reward from a map: a 1x1 convolution, then two linear layers over all cells
-    (Smaller World Models)."""
+    """The sign of the reward, from a map (Smaller World Models)."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
-    class Config(ConfigOf["MapSignReward"]):
-        """`channels` of each cell, `hidden` units for the whole map."""
-
-        channels: int = 32
-        hidden: int = 512
+    class Config(MapConfig, ConfigOf["MapSignReward"]):
+        pass
 
     def __init__(self, config: Config, *, shape: tuple[int, int, int]) -> None:
         super().__init__()
-        inputs, height, width = shape
-        self.network = nn.Sequential(
-            nn.Conv2d(inputs, config.channels, 1),
-            nn.LayerNorm((config.channels, height, width)),
-            nn.LeakyReLU(),
-            nn.Flatten(),
-            nn.Linear(config.channels * height * width, config.hidden),
-            nn.LeakyReLU(),
-            nn.Linear(config.hidden, 3),
-        )
+        self.network = config.network(shape, 3)
 
     def forward(self, feature: Float[Tensor, "*rest C H W"]) -> Sign:
         maps, lead = pack([feature], "* c h w")
         (logits,) = unpack(self.network(maps), lead, "* classes")
         return Sign(CategoricalDistribution.of(logits))
+
+
+class MapTermination(TerminationHead, Component):
+    """One logit from a map, by a network like that of the reward."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(MapConfig, ConfigOf["MapTermination"]):
+        pass
+
+    def __init__(self, config: Config, *, shape: tuple[int, int, int]) -> None:
+        super().__init__()
+        self.network = config.network(shape, 1)
+
+    def forward(self, feature: Float[Tensor, "*rest C H W"]) -> Bernoulli:
+        maps, lead = pack([feature], "* c h w")
+        (logits,) = unpack(rearrange(self.network(maps), "b 1 -> b"), lead, "*")
+        return Bernoulli(logits)
 
 
 class MLPTermination(TerminationHead, Component):
@@ -185,15 +210,22 @@ def outcome_losses(
     reward: Head, termination: Head, feature: Float[Tensor, "B T D"], segment: Segment
 ) -> Losses:
     """`reward` and `termination` of each step, predicted from the feature at its index."""
-    rewards, terminations = reward(feature), termination(feature)
-    error = (rewards.mean - segment.reward).detach().abs()
-    wrong = (terminations.mode != segment.terminated).float()
-    terms = {
-        "reward": rewards.loss(segment.reward),
-        "termination": terminations.loss(segment.terminated),
-    }
-    metrics = {
-        "reward_error": masked_mean(error, segment.mask),
-        "termination_error": masked_mean(wrong, segment.mask),
-    }
-    return Losses(terms, dict.fromkeys(terms, segment.mask), metrics)
+    return reward_losses(reward, feature, segment) | termination_losses(
+        termination, feature, segment
+    )
+
+
+def reward_losses(reward: Head, feature: Float[Tensor, "B T *rest"], segment: Segment) -> Losses:
+    predicted, mask = reward(feature), segment.mask
+    error = (predicted.mean - segment.reward).detach().abs()
+    terms = {"reward": predicted.loss(segment.reward)}
+    return Losses(terms, {"reward": mask}, {"reward_error": masked_mean(error, mask)})
+
+
+def termination_losses(
+    termination: Head, feature: Float[Tensor, "B T *rest"], segment: Segment
+) -> Losses:
+    predicted, mask = termination(feature), segment.mask
+    wrong = (predicted.mode != segment.terminated).float()
+    terms = {"termination": predicted.loss(segment.terminated)}
+    return Losses(terms, {"termination": mask}, {"termination_error": masked_mean(wrong, mask)})

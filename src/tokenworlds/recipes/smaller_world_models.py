@@ -6,7 +6,7 @@ differ.
 
 from tokenworlds.behaviours.ppo import PPO
 from tokenworlds.core.config import variant
-from tokenworlds.heads.outcomes import MapSignReward
+from tokenworlds.heads.outcomes import MapSignReward, MapTermination
 from tokenworlds.nets.codebooks import AveragedCodebook
 from tokenworlds.nets.optimisers import Optimiser
 from tokenworlds.nets.policy_networks import FrameNetwork, GridNetwork
@@ -44,6 +44,8 @@ NANO: Block = {
     "world.sequence.kernel": 3,
     "world.reward.channels": 8,
     "world.reward.hidden": 64,
+    # Without terminations a dream goes on in a new game, and losing one costs nothing.
+    "world.termination": MapTermination.Config(channels=8, hidden=64),
     "behaviour.horizon": 8,
     "behaviour.discount": 0.97,
     "behaviour.minibatch": 128,
@@ -96,6 +98,7 @@ TINY: Block = {
     "world.sequence.channels": 64,
     "world.reward.channels": 16,
     "world.reward.hidden": 128,
+    "world.termination": MapTermination.Config(channels=16, hidden=128),
     "behaviour.horizon": 12,
     "behaviour.discount": 0.985,
     "learning.world.optimiser.rate": 1e-3,

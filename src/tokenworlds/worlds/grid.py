@@ -1,8 +1,8 @@
 """A world whose state is a grid of tokens (Smaller World Models: Robine et al., 2023).
 
 The tokenizer learns on its own. A convolutional sequence model reads the tokens of a frame and the
-action, and predicts the reward and the next tokens. It predicts no termination: dreams have a
-fixed horizon.
+action, and predicts the reward and the next tokens. In the paper it predicts no termination: dreams
+have a fixed horizon.
 """
 
 from dataclasses import dataclass, replace
@@ -30,8 +30,8 @@ from tokenworlds.core.types import (
     Reconstruction,
     Segment,
     View,
-    masked_mean,
 )
+from tokenworlds.heads.outcomes import reward_losses, termination_losses
 from tokenworlds.nets.fast.map_convolution import concat_channels
 from tokenworlds.worlds.history import (
     History,
@@ -74,13 +74,15 @@ class Grid(TwoLearnerWorld, Component):
         ones sampled tokens. With `crosses_episodes` the last step of an episode predicts the first
         frame of the next, so that dreams continue in a new game. `encodes_in_training` encodes in
         training mode, with batch statistics, when the dynamics learn (released code).
-        `reward_trains_memory` lets the reward's gradient into the sequence model.
-        `samples_reward` samples the reward instead of using its mean."""
+        `reward_trains_memory` lets the gradients of reward and termination into the sequence model.
+        `samples_reward` samples the reward instead of using its mean. Without `termination` dreams
+        never end: a policy that loses a game plays on in the next one."""
 
         tokenizer: ConfigOf[Any]
         sequence: ConfigOf[SequenceModel[Any]]
         prior: ConfigOf[Any]
         reward: ConfigOf[Head]
+        termination: ConfigOf[Head] | None = None
         frames: int = 1
         layout: Layout = "map"
         context: int = 4
@@ -130,7 +132,7 @@ class Grid(TwoLearnerWorld, Component):
         return frames[:, begin:], steps.window(slice(begin, None))
 
     def losses(self, segment: Segment) -> Losses:
-        """Prediction of the next tokens and of the reward."""
+        """Prediction of the next tokens, of the reward and, with a head for it, of termination."""
         frames, steps = self._stacks(segment)
         training = self.tokenizer.training
         self.tokenizer.train(self.config.encodes_in_training)
@@ -142,7 +144,7 @@ class Grid(TwoLearnerWorld, Component):
         next_codes = map_tensors(lambda part: part[:, 1:], codes)
         mask = steps.mask[:, 1:] & steps.mask[:, :-1] & ~opens[:, 1:]
         token_losses: Losses = self.dynamics.prior.losses(flatten(feature), next_codes, mask)
-        return token_losses | self._reward_losses(feature, steps)
+        return token_losses | self._outcome_losses(feature, steps.window(slice(0, -1)))
 
     def _starts(self, segment: Segment) -> Bool[Tensor, "B T"]:
         if not self.config.crosses_episodes:
@@ -182,13 +184,12 @@ class Grid(TwoLearnerWorld, Component):
         vector: Tensor = self.tokenizer.token_vectors(sampled)
         return vector
 
-    def _reward_losses(self, feature: Float[Tensor, "B t C h w"], segment: Segment) -> Losses:
+    def _outcome_losses(self, feature: Float[Tensor, "B t C h w"], segment: Segment) -> Losses:
         feature = feature if self.config.reward_trains_memory else feature.detach()
-        predicted, reward = self.dynamics.reward(feature), segment.reward[:, :-1]
-        mask = segment.mask[:, :-1]
-        error = masked_mean((predicted.mean - reward).detach().abs(), mask)
-        terms = {"reward": predicted.loss(reward)}
-        return Losses(terms, {"reward": mask}, {"reward_error": error})
+        losses = reward_losses(self.dynamics.reward, feature, segment)
+        if self.dynamics.termination is None:
+            return losses
+        return losses | termination_losses(self.dynamics.termination, feature, segment)
 
     @torch.no_grad()
     def start(self, segment: Segment, steps: int) -> GridCarry:
@@ -219,8 +220,9 @@ class Grid(TwoLearnerWorld, Component):
         feature, sequence = self.dynamics(maps, done, carry.sequence)
         head = self.dynamics.reward(feature)
         reward = head.sample(generator) if self.config.samples_reward else head.mean
-        carry = GridCarry(sequence, self._sample(feature, generator))
-        return carry, Outcome(reward, torch.zeros_like(reward))
+        termination = self.dynamics.termination
+        ends = torch.zeros_like(reward) if termination is None else termination(feature).mean
+        return GridCarry(sequence, self._sample(feature, generator)), Outcome(reward, ends)
 
     @torch.no_grad()
     def predict(self, carry: GridCarry | History, action: Tensor, following: Segment) -> Prediction:
@@ -230,7 +232,8 @@ class Grid(TwoLearnerWorld, Component):
         stack = stack_segment(following, self.config.frames)[0][:, -1]
         codes: Codes | GaussianLatent = self.tokenizer.encode(stack)
         scores = score_codes(self.dynamics.prior, flatten(feature), codes)
-        return Prediction(self.dynamics.reward(feature), None, *scores)
+        termination = self.dynamics.termination and self.dynamics.termination(feature)
+        return Prediction(self.dynamics.reward(feature), termination, *scores)
 
     def view(self, carry: GridCarry | History) -> View:
         """The feature is the map of the current tokens, the frame the newest of the stack."""
@@ -291,9 +294,9 @@ def map_shape(tokenizer: MapTokenizer, layout: Layout) -> tuple[int, int, int]:
 
 
 class GridDynamics(nn.Module):
-    """A sequence model on maps of tokens and actions, and a prior and a reward head on its output.
+    """A sequence model on maps of tokens and actions, and a prior and heads on its output.
 
-    Prior and head also read the action.
+    Prior and heads also read the action.
     """
 
     def __init__(
@@ -316,6 +319,9 @@ class GridDynamics(nn.Module):
             sizes["code_width"] = tokenizer.width
         self.prior = config.prior.build_from(**sizes)
         self.reward = config.reward.build(shape=(read, height, width))
+        self.termination: Any = None
+        if config.termination is not None:
+            self.termination = config.termination.build(shape=(read, height, width))
 
     def forward(
         self,
