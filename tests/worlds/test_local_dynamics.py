@@ -12,6 +12,9 @@ from torch.nn import functional
 from tokenworlds.core.types import ActionSpace
 from tokenworlds.nets.local_dynamics import LocalDynamics
 from tokenworlds.priors.maskgit import MaskGIT
+from tokenworlds.tokenizers.fsq import FSQ
+from tokenworlds.tokenizers.lfq import LFQ
+from tokenworlds.tokenizers.residual_vq import ResidualVQ
 from tokenworlds.worlds.latent import Latent
 
 GRID, VOCABULARY, ACTIONS, WIDTH = (11, 11), 5, 3, 7
@@ -20,8 +23,8 @@ GRID, VOCABULARY, ACTIONS, WIDTH = (11, 11), 5, 3, 7
 def local(**changes: Any) -> LocalDynamics:
     torch.manual_seed(0)
     config = LocalDynamics.Config(channels=8, groups=8, **changes)
-    sizes = {"vocabulary": VOCABULARY, "code_width": 6, "actions": ACTIONS, "width": WIDTH}
-    return config.build(grid=GRID, **sizes)
+    sizes = {"vocabulary": VOCABULARY, "actions": ACTIONS, "width": WIDTH}
+    return config.build(grid=GRID, code_vectors=torch.randn(VOCABULARY, 6), **sizes)
 
 
 def with_weights(world: Latent) -> Latent:
@@ -151,6 +154,22 @@ def test_tokens_without_a_place_and_priors_without_cells_do_without(
 ) -> None:
     world = build(name, **changes)
     assert world.local is None
+    world.losses(segment())
+
+
+@pytest.mark.parametrize("tokenizer", [FSQ.Config(), LFQ.Config()])
+def test_codes_that_are_not_learned_have_vectors_too(tokenizer: Any) -> None:
+    world = build(tokenizer=tokenizer, local=BY_VECTOR)
+    assert world.local is not None
+    assert world.local.by_vector
+    world.losses(segment()).means()["dynamics"].backward()
+    assert world.local.current.grad is not None
+
+
+def test_tokens_without_a_shared_codebook_are_embedded_by_index() -> None:
+    world = build(tokenizer=ResidualVQ.Config(), local=BY_VECTOR)
+    assert world.local is not None
+    assert len(world.local.current) == world.tokenizer.vocabulary
     world.losses(segment())
 
 

@@ -24,7 +24,8 @@ class LocalDynamics(nn.Module, Component):
     class Config(ConfigOf["LocalDynamics"]):
         """`pooled` is the number of channels that the heads read of all cells together, from
         `pooled_kernel` x `pooled_kernel` cells each. `embeds` is what a token is embedded by: its
-        index, or the vector of its code. Codes that look alike are then alike from the start."""
+        index, or the vector of its code, if all tokens share a codebook. Codes that look alike are
+        then alike from the start."""
 
         channels: int = 32
         layers: int = 2
@@ -39,16 +40,18 @@ class LocalDynamics(nn.Module, Component):
         *,
         grid: tuple[int, int],
         vocabulary: int,
-        code_width: int,
+        code_vectors: Float[Tensor, "V E"] | None,
         actions: int,
         width: int,
     ) -> None:
         super().__init__()
         self.channels, self.height, self.unknown = config.channels, grid[0], vocabulary
         """`unknown` stands for each token of the frame before an episode's first one."""
-        self.by_vector = config.embeds == "vector"
-        rows = code_width if self.by_vector else vocabulary
-        scale = rows**-0.5 if self.by_vector else 1.0
+        self.by_vector = config.embeds == "vector" and code_vectors is not None
+        rows, scale = vocabulary, 1.0
+        if self.by_vector and code_vectors is not None:
+            rows = code_vectors.shape[-1]
+            scale = rows**-0.5
         self.current = nn.Parameter(torch.randn(rows, config.channels) * scale)
         self.previous = nn.Parameter(torch.randn(rows, config.channels) * scale)
         self.action = nn.Linear(actions, config.channels)

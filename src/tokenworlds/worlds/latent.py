@@ -40,7 +40,7 @@ from tokenworlds.nets.fast.outcomes import predict_outcome
 from tokenworlds.nets.local_dynamics import LocalDynamics
 from tokenworlds.nets.transformer import forget
 from tokenworlds.worlds.history import History
-from tokenworlds.worlds.parts import check_discrete, has_cells
+from tokenworlds.worlds.parts import check_discrete, has_cells, shared_vectors
 from tokenworlds.worlds.scoring import score_codes
 
 
@@ -115,7 +115,7 @@ class Latent(nn.Module, Component):
             self.local = local.build(
                 grid=self.tokenizer.grid,
                 vocabulary=sizes["vocabulary"],
-                code_width=code_vectors(self.tokenizer).shape[-1],
+                code_vectors=shared_vectors(self.tokenizer),
                 actions=action_space.size,
                 width=width,
             )
@@ -233,9 +233,8 @@ class Latent(nn.Module, Component):
 
     def _code_vectors(self) -> Float[Tensor, "V E"] | None:
         """Those of all codes, if the local dynamics read them."""
-        if self.local is None or not self.local.by_vector:
-            return None
-        return code_vectors(self.tokenizer, self.local.place.device)
+        reads = self.local is not None and self.local.by_vector
+        return shared_vectors(self.tokenizer) if reads else None
 
     def _forget_tokens(
         self, index: Int[Tensor, "B K"], reset: Bool[Tensor, " B"]
@@ -335,12 +334,6 @@ class Latent(nn.Module, Component):
 
     def policy_frames(self, segment: Segment) -> Float[Tensor, "B T C H W"]:
         return self.reconstruct(segment).frame
-
-
-def code_vectors(tokenizer: Tokenizer, device: torch.device | None = None) -> Float[Tensor, "V E"]:
-    """The vectors of all codes, without gradients."""
-    index = rearrange(torch.arange(tokenizer.vocabulary, device=device), "v -> v 1")
-    return tokenizer.look_up(index).vector[:, 0].detach()
 
 
 def with_cells(

@@ -3,10 +3,14 @@
 from math import prod
 from typing import Any
 
+from jaxtyping import Float
+from torch import Tensor
+
 from tokenworlds.core.config import ConfigOf, dimensions_of
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.overrides import snake_case
 from tokenworlds.core.protocols import MapTokenizer, Tokenizer
+from tokenworlds.nets.codebooks import CodeVectors
 from tokenworlds.priors.gaussian import GaussianPrior
 
 ONE_KIND = "world.prior=gaussian goes with world.tokenizer=gaussian, and no other"
@@ -42,3 +46,10 @@ def has_cells(tokenizer: Any, prior: ConfigOf[Any]) -> bool:
     """Whether each token has a cell of a grid, and the prior reads a vector for each of them."""
     grid = getattr(tokenizer, "grid", None)
     return grid is not None and prod(grid) == tokenizer.tokens and "local" in dimensions_of(prior)
+
+
+def shared_vectors(tokenizer: Any) -> Float[Tensor, "V E"] | None:
+    """The vectors of the codebook that all tokens share, if there is one."""
+    codebook = getattr(tokenizer, "codebook", None)
+    vectors = codebook.vectors if isinstance(codebook, CodeVectors) else codebook
+    return vectors.detach() if isinstance(vectors, Tensor) else None
