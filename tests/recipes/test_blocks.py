@@ -82,10 +82,10 @@ def test_blocks_are_named_after_environments_and_sizes(found: SizedRecipe) -> No
         assert set(sizes) <= set(found.size_names)
 
 
-FAMILIES = ["step-vq-m", "cb-m", "drama", "storm", "git-storm", "iris", "delta-iris", "swm"]
+ALIGNED = ["step-vq-m", "cb-m", "drama", "storm", "git-storm", "delta-iris", "swm"]
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", ALIGNED)
 def test_a_pixel_of_minatar_shows_one_cell_and_all_cells_are_alike(name: str) -> None:
     assert load(name, "nano", "minatar:breakout").recipe.resolution % 10 == 0
 

@@ -77,14 +77,6 @@ NANO: Block = {
     "schedule.updates": {"tokenizer": 10, "world": 100, "behaviour": 60},
     "schedule.first_updates": {"tokenizer": 500, "world": 400},
 }
-# MinAtar's board has 10 x 10 cells: two pixels for each, and a token for four of them. On frames of
-# 32 pixels, tokens would cut cells in two, each in another place.
-NANO_MINATAR: Block = {
-    "resolution": 20,
-    "world.tokenizer.levels": 3,
-    "world.sequence.positions": 260,  # 10 steps of 25 tokens and an action
-    "behaviour.encoder": PoolingEncoder.Config(filters=(16, 32)),
-}
 
 # One to two million parameters and frames of full size: 100,000 steps of Atari in an afternoon on a
 # laptop. The rows that IRIS and Δ-IRIS share, then those of IRIS.
@@ -136,10 +128,7 @@ SMALL: Block = {
 }
 
 
-@recipe(
-    sizes={"nano": NANO, "tiny": TINY, "small": SMALL},
-    games={"toy": TOY, "minatar nano": NANO_MINATAR},
-)
+@recipe(sizes={"nano": NANO, "tiny": TINY, "small": SMALL}, games={"toy": TOY})
 def iris() -> Recipe:
     """16 VQ tokens per frame, predicted autoregressively; CNN-LSTM policy on reconstructions."""
     return Recipe(
@@ -213,7 +202,6 @@ def iris() -> Recipe:
             "schedule.updates": {"tokenizer": 20, "world": 40, "behaviour": 5},
         },
     },
-    games={"minatar nano": {}},
 )
 def iris_64() -> Recipe:
     """64 tokens per frame: one halving less."""
