@@ -82,8 +82,14 @@ NANO_POLICY: Block = {
     "behaviour.network.kernel": 3,
     "behaviour.network.width": 128,
 }
-# MinAtar's board has 10 x 10 cells: two pixels and a token for each.
-NANO_MINATAR: Block = {"resolution": 20, "world.tokenizer.encoder.filters": (32,)}
+# MinAtar's board has 10 x 10 cells: two pixels and a token for each. The world soon knows the game;
+# the policy needs more updates.
+NANO_MINATAR: Block = {
+    "resolution": 20,
+    "world.tokenizer.encoder.filters": (32,),
+    "schedule.epochs": (20, 2),
+    "schedule.batches": (80,),
+}
 
 # The map of a vector has a single cell.
 ONE_CELL: Block = {"world.sequence.kernel": 1, "behaviour.network.kernel": 1}
