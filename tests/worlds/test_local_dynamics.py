@@ -24,7 +24,7 @@ def local(**changes: Any) -> LocalDynamics:
     torch.manual_seed(0)
     config = LocalDynamics.Config(channels=8, groups=8, **changes)
     sizes = {"vocabulary": VOCABULARY, "actions": ACTIONS, "width": WIDTH}
-    return config.build(grid=GRID, code_vectors=torch.randn(VOCABULARY, 6), **sizes)
+    return config.build(grid=GRID, code_width=6, **sizes)
 
 
 def with_weights(world: Latent) -> Latent:
@@ -89,6 +89,11 @@ def test_codes_that_are_alike_are_embedded_alike_at_any_scale_of_the_codebook() 
     torch.testing.assert_close(dynamics.look_up(other, unknown, *given, vectors), ours)
     scaled = dynamics.look_up(index, unknown, *given, 100 * vectors + 3)
     torch.testing.assert_close(scaled, ours, atol=1e-4, rtol=1e-4)
+
+
+def test_a_cell_lies_in_the_middle_of_what_the_heads_read() -> None:
+    with pytest.raises(ValueError, match="pooled_kernel takes 1, 3, 5 and so on, not 2"):
+        LocalDynamics.Config(pooled_kernel=2)
 
 
 @pytest.mark.parametrize(("kernel", "seen"), [(1, 1), (3, 9), (5, 25)])

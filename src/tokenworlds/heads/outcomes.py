@@ -210,9 +210,8 @@ def outcome_losses(
     reward: Head, termination: Head, feature: Float[Tensor, "B T D"], segment: Segment
 ) -> Losses:
     """`reward` and `termination` of each step, predicted from the feature at its index."""
-    return reward_losses(reward, feature, segment) | termination_losses(
-        termination, feature, segment
-    )
+    rewards = reward_losses(reward, feature, segment)
+    return rewards | termination_losses(termination, feature, segment)
 
 
 def reward_losses(reward: Head, feature: Float[Tensor, "B T *rest"], segment: Segment) -> Losses:

@@ -34,24 +34,26 @@ class LocalDynamics(nn.Module, Component):
         pooled_kernel: int = 1
         embeds: Literal["index", "vector"] = "index"
 
+        def __post_init__(self) -> None:
+            if self.pooled_kernel < 1 or self.pooled_kernel % 2 == 0:
+                raise ValueError(f"pooled_kernel takes 1, 3, 5 and so on, not {self.pooled_kernel}")
+
     def __init__(
         self,
         config: Config,
         *,
         grid: tuple[int, int],
         vocabulary: int,
-        code_vectors: Float[Tensor, "V E"] | None,
+        code_width: int | None,
         actions: int,
         width: int,
     ) -> None:
         super().__init__()
         self.channels, self.height, self.unknown = config.channels, grid[0], vocabulary
         """`unknown` stands for each token of the frame before an episode's first one."""
-        self.by_vector = config.embeds == "vector" and code_vectors is not None
-        rows, scale = vocabulary, 1.0
-        if self.by_vector and code_vectors is not None:
-            rows = code_vectors.shape[-1]
-            scale = rows**-0.5
+        width_read = code_width if config.embeds == "vector" else None
+        self.by_vector = width_read is not None
+        rows, scale = (vocabulary, 1.0) if width_read is None else (width_read, width_read**-0.5)
         self.current = nn.Parameter(torch.randn(rows, config.channels) * scale)
         self.previous = nn.Parameter(torch.randn(rows, config.channels) * scale)
         self.action = nn.Linear(actions, config.channels)

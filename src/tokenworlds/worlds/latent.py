@@ -112,10 +112,11 @@ class Latent(nn.Module, Component):
         self.termination = config.termination.build(width=width + 2 * pooled)
         self.local: LocalDynamics | None = None
         if local is not None:
+            vectors = shared_vectors(self.tokenizer)
             self.local = local.build(
                 grid=self.tokenizer.grid,
                 vocabulary=sizes["vocabulary"],
-                code_vectors=shared_vectors(self.tokenizer),
+                code_width=None if vectors is None else vectors.shape[-1],
                 actions=action_space.size,
                 width=width,
             )
