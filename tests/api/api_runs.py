@@ -1,5 +1,6 @@
 """A short run on catch, and untrained agents of every kind of world."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 import tokenworlds as tw
 from tokenworlds.agent import Agent as AgentModule
 from tokenworlds.agent import OpenedAgent
+from tokenworlds.core.config import variant
 from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.recipes.catalogue import load
@@ -47,9 +49,15 @@ ACTIONS = {
 }
 
 
-def untrained(recipe: str, env: str = "catch") -> tw.Agent:
+ENDLESS = {"world.termination": None}
+"""A world that predicts no terminations, if it can do without."""
+
+
+def untrained(
+    recipe: str, env: str = "catch", changes: Mapping[str, Any] | None = None
+) -> tw.Agent:
     """A recipe's agent at its smallest size with fresh weights."""
-    chosen = load(recipe, "nano", env).recipe
+    chosen = variant(load(recipe, "nano", env).recipe, changes or {})
     protocol = "gymnasium,render=true" if env.startswith("gym:") else ""
     spec = EnvSpec(env, protocol, chosen.resolution, chosen.grey)
     actions = ACTIONS[env]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from api_runs import WORLDS, untrained
+from api_runs import ENDLESS, WORLDS, untrained
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
@@ -63,7 +63,7 @@ def test_a_seed_determines_all_dreams_that_follow(agent: tw.Agent) -> None:
 
 
 def test_the_horizon_truncates_a_dream(agent: tw.Agent) -> None:
-    env = tw.DreamEnv(untrained("swm"), horizon=3)  # This world predicts no termination.
+    env = tw.DreamEnv(untrained("swm", changes=ENDLESS), horizon=3)
     env.reset(seed=0)
     assert [env.step(0)[2:4] for _ in range(3)] == [(False, False), (False, False), (False, True)]
     with pytest.raises(tw.UserError, match="call reset"):
@@ -87,7 +87,7 @@ def test_dreams_start_from_frames_of_replay(agent: tw.Agent) -> None:
 
 
 def test_a_vector_of_dreams_resets_in_the_step_after_an_end() -> None:
-    env = tw.DreamVectorEnv(untrained("swm"), 3, horizon=2)
+    env = tw.DreamVectorEnv(untrained("swm", changes=ENDLESS), 3, horizon=2)
     assert env.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP
     obs, _ = env.reset(seed=0)
     assert env.observation_space.contains(obs)
@@ -100,7 +100,8 @@ def test_a_vector_of_dreams_resets_in_the_step_after_an_end() -> None:
 
 
 def test_wrappers_of_gymnasium_take_a_vector_of_dreams() -> None:
-    env = RecordEpisodeStatistics(tw.DreamVectorEnv(untrained("swm"), 2, horizon=3))
+    dreams = tw.DreamVectorEnv(untrained("swm", changes=ENDLESS), 2, horizon=3)
+    env = RecordEpisodeStatistics(dreams)
     env.reset(seed=0)
     infos = [env.step(np.zeros(2, int))[4] for _ in range(3)]
     assert infos[-1]["episode"]["l"].tolist() == [3, 3]

@@ -1,5 +1,6 @@
 """Every family of worlds is measured; members are nano recipes with fresh weights."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 import torch
 
 from tokenworlds.agent import Agent
+from tokenworlds.core.config import variant
 from tokenworlds.core.errors import NoModel
 from tokenworlds.core.seeding import torch_generator
 from tokenworlds.envs.catalogue import EnvSpec
@@ -21,9 +23,11 @@ from tokenworlds.evaluation.world.measurement import Measured, measure
 from tokenworlds.recipes.catalogue import load
 
 
-def fresh(name: str, env: str = "catch") -> tuple[Agent, EnvSpec]:
+def fresh(
+    name: str, env: str = "catch", changes: Mapping[str, Any] | None = None
+) -> tuple[Agent, EnvSpec]:
     torch.manual_seed(0)
-    recipe = load(name, "nano", env).recipe
+    recipe = variant(load(name, "nano", env).recipe, changes or {})
     spec = EnvSpec(env, "", recipe.resolution, recipe.grey)
     made = spec.make()
     return Agent.build(recipe, made.frame_shape, made.action_space), spec
@@ -36,8 +40,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measurement, "WINDOWS", 3)
 
 
-def measured(name: str, env: str = "catch") -> Measured:
-    agent, spec = fresh(name, env)
+def measured(name: str, env: str = "catch", changes: Mapping[str, Any] | None = None) -> Measured:
+    agent, spec = fresh(name, env, changes)
     held = play_held_out(agent, spec, seed=1, temperature=1.0)
     return measure(agent, held, torch_generator(0, "world"), replay=held)
 
@@ -62,7 +66,6 @@ def leaves(value: Any) -> list[Any]:
             {
                 "tokens.kl",
                 "tokens.posterior_entropy",
-                "termination",
                 "policy.return_spread",
                 "policy.return_floor",
             },
@@ -88,6 +91,11 @@ def test_every_family_is_measured_and_says_what_it_lacks(name: str, lacks: set[s
     assert figures["policy"]["entropy"] <= figures["policy"]["uniform_entropy"] + 1e-5
     assert figures["value"]["steps"] == 16  # The last step of each environment has no return.
     assert not any(np.isnan(leaf) for leaf in leaves(figures) if isinstance(leaf, float))
+
+
+def test_a_world_without_terminations_says_so() -> None:
+    absent = measured("swm", changes={"world.termination": None}).figures["absent"]
+    assert absent["termination"] == "the world predicts no terminations"
 
 
 @pytest.mark.parametrize("name", ["git-storm", "dreamer-v3"])
