@@ -51,9 +51,11 @@ class LocalDynamics(nn.Module, Component):
         super().__init__()
         self.channels, self.height, self.unknown = config.channels, grid[0], vocabulary
         """`unknown` stands for each token of the frame before an episode's first one."""
-        width_read = code_width if config.embeds == "vector" else None
-        self.by_vector = width_read is not None
-        rows, scale = (vocabulary, 1.0) if width_read is None else (width_read, width_read**-0.5)
+        vector_width = code_width if config.embeds == "vector" else None
+        self.by_vector = vector_width is not None
+        rows, scale = (
+            (vocabulary, 1.0) if vector_width is None else (vector_width, vector_width**-0.5)
+        )
         self.current = nn.Parameter(torch.randn(rows, config.channels) * scale)
         self.previous = nn.Parameter(torch.randn(rows, config.channels) * scale)
         self.action = nn.Linear(actions, config.channels)
