@@ -108,6 +108,8 @@ TINY: Block = {
     "world.reward.hidden": (256,),
     "world.termination.hidden": (256,),
     "behaviour.horizon": 12,
+    # As at `nano` on MinAtar: dreamed returns of Boxing spread over two tenths.
+    "behaviour.range_floor": 0.1,
     "behaviour.actor": (256, 256),
     "behaviour.critic": (256, 256),
     "learning.world.batch": 16,
@@ -127,6 +129,8 @@ TINY: Block = {
     "schedule.updates": {"world": 1 / 6, "behaviour": 1 / 12},
     "evaluation.every": 10_000,
     "evaluation.episodes": 8,
+    # The greedy action of a policy that is still uncertain is arbitrary, and costs 100 in Boxing.
+    "evaluation.temperature": 1.0,
     "housekeeping.log_every": 400,
     "housekeeping.save_every": 2_000,
 }
