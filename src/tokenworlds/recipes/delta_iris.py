@@ -94,6 +94,12 @@ NANO_MINATAR: Block = {
     "world.sequence.width": 150,
     "world.sequence.heads": 5,
     "behaviour.encoder": ResidualEncoder.Config(layers=NANO_MINATAR_FRAMES),
+    # Episodes are ten times as long as those of `catch`, and so are the memories of the policy. It
+    # has few updates: they must be large.
+    "behaviour.burn_in": 4,
+    "learning.behaviour.length": 5,
+    "learning.behaviour.optimiser.rate": 2e-3,
+    "learning.behaviour.scales.entropy": 3e-3,
 }
 
 # Frames of full size. Every level halves the side: on a CPU the first levels take most of the time.
