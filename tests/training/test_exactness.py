@@ -17,6 +17,8 @@ TINY = (
     "schedule.warm_up=64",
     # The offsets of frames are drawn, too.
     "learning.world.shift=2",
+    # The last weights are stored beside their averages.
+    "learning.world.average=0.9",
     "learning.world.batch=2",
     "learning.world.length=8",
     "learning.behaviour.batch=4",

@@ -115,6 +115,8 @@ TINY: Block = {
     "learning.world.batch": 16,
     "learning.world.length": 32,
     "learning.world.shift": 4,
+    # A batch holds few rewards: at this rate, what heads predict on average changes with each one.
+    "learning.world.average": 0.98,
     "learning.world.optimiser.rate": 1e-3,
     "learning.world.optimiser.rates": {},
     "learning.world.optimiser.warm_up": 100,

@@ -22,6 +22,7 @@ from tokenworlds.core.sharing import share_of, sharing
 from tokenworlds.core.trees import named_tensors
 from tokenworlds.core.types import Losses, Segment, Trainable, weighted_sum
 from tokenworlds.runs.recipe import Learning
+from tokenworlds.training.averaging import WeightAverage
 
 LossContext = Callable[[], AbstractContextManager[Any]]
 
@@ -50,6 +51,7 @@ class Learner:
         self.module = trainable.module
         self.losses = trainable.losses
         self.optimiser = learning.optimiser.build(module=trainable.module)
+        self.average = WeightAverage(trainable.module, learning.average)
 
     def update(self, segment: Segment) -> tuple[dict[str, Tensor], Tensor | None]:
         """One optimiser step, or one for each minibatch, on this rank's rows of a batch.
@@ -59,7 +61,7 @@ class Learner:
         rows = []
         self.module.train()
         try:
-            with sharing(self.group, self.share):
+            with self.average.updating(self.optimiser.updates), sharing(self.group, self.share):
                 with self.context():
                     result = self.losses(segment)
                 for losses in [result] if isinstance(result, Losses) else self._minibatches(result):

@@ -42,8 +42,8 @@ from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training.collector import Collector, LatentStore
 from tokenworlds.training.learner import Compiler, Learner, LossContext
 
-TOKENS, LATENTS, OPTIMISER = "tokens", "latents", "optimiser_"
-"""Names of checkpoint files; that of an optimiser is followed by its learner's name."""
+TOKENS, LATENTS, OPTIMISER, LAST_WEIGHTS = "tokens", "latents", "optimiser_", "last_weights_"
+"""Names of checkpoint files; the last two are followed by a learner's name."""
 
 
 def progress_of(checkpoint: Checkpoint) -> Progress:
@@ -218,6 +218,8 @@ class Trainer:
             tensors[LATENTS] = self.latents.state()
         for name, learner in self.learners.items():
             tensors[f"{OPTIMISER}{name}"] = learner.optimiser.state()
+            if learner.learning.average:
+                tensors[f"{LAST_WEIGHTS}{name}"] = learner.average.state()
         state = {
             "steps": self.progress.steps,
             "updates": dict(self.progress.updates),
@@ -260,6 +262,7 @@ class Trainer:
         self.agent.load_state_dict(dict(tensors["weights"]))
         for name, learner in self.learners.items():
             learner.optimiser.restore(tensors[f"{OPTIMISER}{name}"])
+            learner.average.restore(tensors.get(f"{LAST_WEIGHTS}{name}"))
         self.progress = progress_of(checkpoint)
         notes = self.collector.restore(tensors["carry"], state["collector"])
         self.rng.bit_generator.state = state["rng"]
