@@ -119,6 +119,18 @@ def test_positions_hold_a_segment_and_an_imagined_history(case: tuple[str, str])
     assert positions >= (found.world.context + found.behaviour.horizon) * block + frame
 
 
+@pytest.mark.parametrize("env", [ATARI, CRAFTER, "minatar:breakout", "toy:catch"])
+@pytest.mark.parametrize("size", ["nano", "tiny", "small", "paper"])
+@pytest.mark.parametrize("name", TOKENS)
+def test_every_step_of_a_dream_is_at_a_position_that_was_trained(
+    name: str, size: str, env: str
+) -> None:
+    """Positions are learned one by one. The last step of a segment trains no tokens."""
+    found = load(name, size, env).recipe
+    dreamed = found.world.context + found.behaviour.horizon
+    assert dreamed <= found.learning["world"].length - 1
+
+
 def test_other_environments_keep_the_numbers_of_atari() -> None:
     assert recipe("iris", CRAFTER) == recipe("iris", ATARI)
     assert recipe("delta-iris", "dmc:walker-walk") == recipe("delta-iris", ATARI)

@@ -116,11 +116,12 @@ TINY: Block = {
     "world.tokenizer.codebook.codes": 256,
     "world.tokenizer.codebook.width": 32,
     "world.tokenizer.codebook.decay": 0.97,
-    "world.sequence.positions": 72,  # 12 steps of an I-token, 4 tokens and an action
+    "world.sequence.positions": 78,  # 13 steps of an I-token, 4 tokens and an action
     "world.image": variant(TINY_FRAMES, {"latent": 12}),  # times 4 x 4 cells: the width
     "world.context": 2,
     "behaviour.encoder": ResidualEncoder.Config(layers=TINY_FRAMES),
     "behaviour.burn_in": 2,
+    "learning.world.length": 13,  # one more step is known than in a dream of IRIS
     "learning.behaviour.length": 3,
     "learning.tokenizer.batch": 8,
     "learning.tokenizer.length": 8,

@@ -35,7 +35,8 @@ NANO_BASE: Block = {
     "behaviour.recurrent": 128,
     "behaviour.range_decay": 0.99,
     "learning.world.batch": 16,
-    "learning.world.length": 8,
+    # A dream has 8 steps after the one that it knows. The last step of a segment trains no tokens.
+    "learning.world.length": 10,
     "learning.world.optimiser.rate": 1e-3,
     "learning.behaviour.batch": 32,
     "learning.behaviour.length": 2,
@@ -87,6 +88,8 @@ TINY_BASE: Block = {
     "world.sequence.width": 192,
     "behaviour.horizon": 10,
     "behaviour.recurrent": 256,
+    "learning.world.batch": 12,
+    "learning.world.length": 12,
     "learning.behaviour.optimiser.rate": 3e-4,
     "learning.behaviour.scales.entropy": 1e-3,
     "evaluation.every": 10_000,
