@@ -126,7 +126,7 @@ def test_every_step_of_a_dream_is_at_a_position_that_was_trained(
     name: str, size: str, env: str
 ) -> None:
     """Positions are learned one by one. The last step of a segment trains no tokens."""
-    found = load(name, size, env).recipe
+    found: Any = load(name, size, env).recipe
     dreamed = found.world.context + found.behaviour.horizon
     assert dreamed <= found.learning["world"].length - 1
 
