@@ -9,11 +9,12 @@ import torch
 from iris_numbers import DELTA, DIFFERENT, IRIS
 
 from tokenworlds.agent import Agent
+from tokenworlds.core.config import variant
 from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.nets.optimisers import linear_weights
 from tokenworlds.recipes.catalogue import RECIPES, load
 from tokenworlds.runs.recipe import Recipe, build_schedule
-from tokenworlds.training.dry_run import dry_run
+from tokenworlds.training.dry_run import dry_run, untrained_positions
 from tokenworlds.training.summary import count, summarise
 
 PARTS = ("tokenizer", "world", "behaviour")
@@ -129,6 +130,17 @@ def test_every_step_of_a_dream_is_at_a_position_that_was_trained(
     found: Any = load(name, size, env).recipe
     dreamed = found.world.context + found.behaviour.horizon
     assert dreamed <= found.learning["world"].length - 1
+
+
+def test_users_are_told_of_dreams_that_are_longer_than_what_was_trained() -> None:
+    found = load("delta-iris", "nano").recipe
+    longer = variant(found, {"behaviour.horizon": 12})
+    built = Agent.build(longer, FrameShape(32, 32), ActionSpace(3))
+    (note,) = untrained_positions(built, longer)
+    assert "learning.world.length=10 trains dreams of 8 steps" in note
+    assert "a length of at least 14" in note
+    built = Agent.build(found, FrameShape(32, 32), ActionSpace(3))
+    assert untrained_positions(built, found) == []
 
 
 def test_other_environments_keep_the_numbers_of_atari() -> None:

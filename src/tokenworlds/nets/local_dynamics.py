@@ -53,9 +53,8 @@ class LocalDynamics(nn.Module, Component):
         """`unknown` stands for each token of the frame before an episode's first one."""
         vector_width = code_width if config.embeds == "vector" else None
         self.by_vector = vector_width is not None
-        rows, scale = (
-            (vocabulary, 1.0) if vector_width is None else (vector_width, vector_width**-0.5)
-        )
+        rows = vector_width or vocabulary
+        scale = vector_width**-0.5 if vector_width else 1.0
         self.current = nn.Parameter(torch.randn(rows, config.channels) * scale)
         self.previous = nn.Parameter(torch.randn(rows, config.channels) * scale)
         self.action = nn.Linear(actions, config.channels)

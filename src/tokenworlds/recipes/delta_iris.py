@@ -94,8 +94,8 @@ NANO_MINATAR: Block = {
     "world.sequence.width": 150,
     "world.sequence.heads": 5,
     "behaviour.encoder": ResidualEncoder.Config(layers=NANO_MINATAR_FRAMES),
-    # Episodes are ten times as long as those of `catch`, and so are the memories of the policy. It
-    # has few updates: they must be large.
+    # Episodes are longer than those of `catch`, and so are the memories of the policy. It has few
+    # updates: they must be large.
     "behaviour.burn_in": 4,
     "learning.behaviour.length": 5,
     "learning.behaviour.optimiser.rate": 2e-3,

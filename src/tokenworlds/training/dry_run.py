@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
+from typing import Protocol, runtime_checkable
 
 import torch
 
@@ -151,6 +152,30 @@ def check_on_policy(agent: Agent, recipe: Recipe) -> None:
             "behaviour.experience=real learns from its own policy's latest steps: it takes "
             "sampler=latest, collection.temperature=1 and collection.random_share=0"
         )
+
+
+@runtime_checkable
+class LearnsPositions(Protocol):
+    """A world whose sequence model may learn each position of a segment by itself."""
+
+    def trained_horizon(self, length: int) -> int | None:
+        """The steps of a dream that segments of this length train; None if positions are free."""
+
+
+def untrained_positions(agent: Agent, recipe: Recipe) -> list[str]:
+    """A sentence if dreams are longer than the segments that the world learns from."""
+    horizon, world = agent.behaviour.horizon, agent.world
+    if not isinstance(world, LearnsPositions) or "world" not in recipe.learning:
+        return []
+    length = recipe.learning["world"].length
+    trained = world.trained_horizon(length)
+    if trained is None or horizon <= trained:
+        return []
+    return [
+        f"learning.world.length={length} trains dreams of {max(trained, 0)} steps, fewer than "
+        f"behaviour.horizon={horizon}: the steps after them are noise; take a length of at least "
+        f"{length + horizon - trained}"
+    ]
 
 
 def blank_segment(agent: Agent, shape: FrameShape, batch: int = 1, steps: int = 2) -> Segment:

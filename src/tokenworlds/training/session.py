@@ -26,7 +26,7 @@ from tokenworlds.runs.machine import describe_machine
 from tokenworlds.runs.metrics import check_metrics
 from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training.callbacks import Callback, CallbackFailed
-from tokenworlds.training.dry_run import dry_run, naming_mismatches
+from tokenworlds.training.dry_run import dry_run, naming_mismatches, untrained_positions
 from tokenworlds.training.estimate import estimate, sentence
 from tokenworlds.training.evaluation import (
     TrainedAgent,
@@ -79,7 +79,12 @@ def start(
     with closing(loop):
         with naming_mismatches():
             dry_run(loop.trainer.agent, spec.recipe, loop.trainer.envs.frame_shape)
-        for text in (*remarks(loop.trainer.agent), *expectation(loop)):
+        agent = loop.trainer.agent
+        for text in (
+            *remarks(agent),
+            *untrained_positions(agent, spec.recipe),
+            *expectation(loop),
+        ):
             screen.note(text)
         facts = {"command": command, "parameters": component_parameters(loop.trainer.agent)}
         begin(loop, facts, origin)

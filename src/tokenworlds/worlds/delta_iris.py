@@ -151,6 +151,9 @@ class DeltaIris(TwoLearnerWorld, Component):
         self.feature_shape: tuple[int, ...] = (self.dynamics.sequence.width,)
         self.dynamics.check_context(config.context, self.tokens + 2)
 
+    def trained_horizon(self, length: int) -> int | None:
+        return self.dynamics.trained_horizon(self.config.context, length)
+
     def tokenizer_losses(self, segment: Segment) -> Losses:
         """Losses of each frame that follows another of its episode."""
         frames, context = pair_frames(

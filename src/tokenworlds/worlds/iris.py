@@ -87,6 +87,9 @@ class Iris(TwoLearnerWorld, Component):
         self.feature_shape: tuple[int, ...] = (self.dynamics.sequence.width,)
         self.dynamics.check_context(config.context, self.tokens + 1)
 
+    def trained_horizon(self, length: int) -> int | None:
+        return self.dynamics.trained_horizon(self.config.context, length)
+
     def tokenizer_losses(self, segment: Segment) -> Losses:
         frames = to_frames(segment.frame)
         return self.tokenizer.losses(frames, self.tokenizer.encode(frames), segment.mask)

@@ -125,6 +125,11 @@ class TokenDynamics(nn.Module):
             raise UserError(f"world.context takes 0 or more steps, not {context}")
         self.check_positions((context + 2) * block, f"one step after a context of {context}")
 
+    def trained_horizon(self, context: int, length: int) -> int | None:
+        """The steps of a dream whose positions were trained; a segment's last step has no tokens
+        to predict."""
+        return length - 1 - context if isinstance(self.sequence, BoundedSequence) else None
+
     def unroll(
         self,
         x: Float[Tensor, "B n D"],
