@@ -17,11 +17,12 @@ from torch import Generator, Tensor, nn
 
 from tokenworlds.behaviours.imagination import ImaginedStep, imagine
 from tokenworlds.core import files
+from tokenworlds.core.capabilities import GivesStates, HasCells, LearnsFromStates
 from tokenworlds.core.description import from_json, to_json
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.files import DamagedFile
 from tokenworlds.core.precision import Precision, computing, insist_on_precision
-from tokenworlds.core.protocols import Behaviour, GivesStates, LearnsFromStates, World
+from tokenworlds.core.protocols import Behaviour, World
 from tokenworlds.core.storage import compress, expand
 from tokenworlds.core.trees import where_rows
 from tokenworlds.core.types import (
@@ -100,7 +101,10 @@ class Agent(nn.Module):
         """A recipe's agent with fresh weights."""
         dimensions = {"frame_shape": frame_shape, "action_space": action_space}
         world = recipe.world.build(**dimensions)
-        behaviour = recipe.behaviour.build(feature_shape=world.feature_shape, **dimensions)
+        cells = world.cells if isinstance(world, HasCells) else None
+        behaviour = recipe.behaviour.build_from(
+            feature_shape=world.feature_shape, cells=cells, **dimensions
+        )
         agent = Agent(world, behaviour, frame_shape, action_space, precision).eval()
         agent.recipe = recipe
         return agent

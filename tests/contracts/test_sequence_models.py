@@ -21,7 +21,7 @@ from sequence_members import (
 )
 from torch import Tensor
 
-from tokenworlds.core.protocols import BoundedSequence
+from tokenworlds.core.capabilities import BoundedSequence
 from tokenworlds.core.trees import map_tensors, named_tensors
 
 

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from tokenworlds.agent import Agent
 from tokenworlds.benchmarking.workloads import random_segment
+from tokenworlds.core.capabilities import CachesTokens, Compilable
 from tokenworlds.core.config import variant
-from tokenworlds.core.protocols import CachesTokens, Compilable
 from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.recipes.catalogue import load
 from tokenworlds.runs.recipe import Recipe

@@ -10,7 +10,7 @@ from counted_frames import count_frames
 from token_world_parts import build, segment
 from torch import Tensor
 
-from tokenworlds.core.protocols import CachesTokens
+from tokenworlds.core.capabilities import CachesTokens
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import Segment
 from tokenworlds.training.trainer import TokenCache

@@ -15,9 +15,10 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
 from tokenworlds.behaviours.imagination import Trajectory, imagine, rollout
+from tokenworlds.core.capabilities import PredictsOutcome
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.inspection import Assessment
-from tokenworlds.core.protocols import PredictsOutcome, World
+from tokenworlds.core.protocols import World
 from tokenworlds.core.sharing import mean
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import ActionSpace, Carry, FrameShape, Losses, Segment, View

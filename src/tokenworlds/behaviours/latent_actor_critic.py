@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,14 +18,17 @@ from tokenworlds.core.sharing import mean
 from tokenworlds.core.types import (
     ActionSpace,
     Carry,
+    Cells,
     Feature,
     FrameShape,
     Losses,
     Segment,
+    TokenFeature,
     View,
     stack_features,
 )
 from tokenworlds.nets.blocks import Perceptron, Style, shrink_output
+from tokenworlds.nets.cells import CellSummary
 from tokenworlds.nets.distributions import Bins, TwoHot
 from tokenworlds.nets.policies import Policy, choose, policy_of, policy_width
 from tokenworlds.nets.returns import (
@@ -42,7 +45,9 @@ class LatentActorCritic(nn.Module, Component):
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["LatentActorCritic"]):
-        """`range_floor` is the least spread of returns that advantages are divided by."""
+        """`range_floor` is the least spread of returns that advantages are divided by. `local`
+        adds convolutions over the grid of tokens, which actor and critic share. It has no effect
+        in worlds whose tokens have no grid."""
 
         horizon: int = 16
         discount: float = 0.985
@@ -55,6 +60,7 @@ class LatentActorCritic(nn.Module, Component):
         slow_decay: float = 0.98
         range_decay: float = 0.99
         range_floor: float = 1.0
+        local: CellSummary.Config | None = None
 
     def __init__(
         self,
@@ -63,13 +69,15 @@ class LatentActorCritic(nn.Module, Component):
         feature_shape: tuple[int, ...],
         frame_shape: FrameShape,
         action_space: ActionSpace,
+        cells: Cells | None = None,
     ) -> None:
         super().__init__()
         self.config = config
         self.horizon = config.horizon
         self.action_space = action_space
         outputs = policy_width(action_space)
-        inputs = math.prod(feature_shape)
+        self.local = config.local.build(cells=cells) if config.local and cells else None
+        inputs = math.prod(feature_shape) + (self.local.width if self.local else 0)
         actor = Perceptron(inputs, config.actor, outputs, config.style)
         critic = Perceptron(inputs, config.critic, 255, config.style)
         self.actor, self.critic = shrink_output(actor, 0.01), shrink_output(critic, 0.0)
@@ -84,7 +92,17 @@ class LatentActorCritic(nn.Module, Component):
         vars(self).update(losses_of=compile_function(self.losses_of))
 
     def policy(self, feature: Feature) -> Policy:
-        return policy_of(self.actor(feature), self.action_space, self.config.unimix)
+        return self._policy(self._read(feature))
+
+    def _policy(self, inputs: Feature) -> Policy:
+        return policy_of(self.actor(inputs), self.action_space, self.config.unimix)
+
+    def _read(self, feature: Feature) -> Feature:
+        """What actor and critic read of a state: its feature, and what is found on the grid."""
+        if self.local is None or not isinstance(feature, TokenFeature):
+            return feature
+        found = self.local(feature.index)
+        return replace(feature, vector=torch.cat([feature.vector, found], dim=-1))
 
     @torch.no_grad()
     def act(
@@ -106,9 +124,9 @@ class LatentActorCritic(nn.Module, Component):
 
     @torch.no_grad()
     def assess(self, view: View, carry: Carry) -> tuple[Assessment, Carry]:
-        feature = view.compact_feature
-        value = TwoHot(self.critic(feature), self.config.bins).mean
-        policy = self.policy(feature)
+        inputs = self._read(view.compact_feature)
+        value = TwoHot(self.critic(inputs), self.config.bins).mean
+        policy = self._policy(inputs)
         return Assessment(value, policy.entropy(), policy), carry
 
     def losses(self, world: World, segment: Segment, generator: Generator | None) -> Losses:
@@ -129,8 +147,8 @@ class LatentActorCritic(nn.Module, Component):
 
     def losses_of(self, dream: Trajectory) -> Losses:
         """`actor`, `entropy` (negative), `critic` and `slow_critic`, weighted by survival."""
-        feature = dream.observed
-        values, policy = TwoHot(self.critic(feature), self.config.bins), self.policy(feature[:-1])
+        feature = self._read(dream.observed)
+        values, policy = TwoHot(self.critic(feature), self.config.bins), self._policy(feature[:-1])
         value = values.mean.detach()
         discount, lambda_ = self.config.discount, self.config.return_lambda
         target = lambda_return(dream.reward, dream.terminated, value[1:], discount, lambda_)

@@ -10,11 +10,12 @@ from jaxtyping import Bool, Float
 from torch import Generator, Tensor, nn
 
 from tokenworlds.behaviours.imagination import Trajectory, imagine, rollout
+from tokenworlds.core.capabilities import DescribesSteps
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.inspection import Assessment
 from tokenworlds.core.precision import widen
-from tokenworlds.core.protocols import DescribesSteps, VectorEncoder, World
+from tokenworlds.core.protocols import VectorEncoder, World
 from tokenworlds.core.sharing import gathered, mean, own_part
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import (

@@ -20,7 +20,7 @@ from tokenworlds.agent import BEHAVIOUR, JOINT, Agent
 from tokenworlds.benchmarking import hollow, pretended_device
 from tokenworlds.benchmarking.pretended_device import Watch
 from tokenworlds.benchmarking.workloads import dream, random_segment
-from tokenworlds.core.protocols import CachesTokens
+from tokenworlds.core.capabilities import CachesTokens
 from tokenworlds.core.seeding import seed_everything, torch_generator
 from tokenworlds.core.types import ActionSpace, FrameShape, Segment
 from tokenworlds.envs.catalogue import EnvSpec

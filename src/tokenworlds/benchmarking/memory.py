@@ -19,8 +19,8 @@ from tokenworlds.agent import Agent
 from tokenworlds.benchmarking.hollow_cpu import HollowCPU, hollow_module
 from tokenworlds.benchmarking.meters import Task
 from tokenworlds.benchmarking.workloads import random_segment
+from tokenworlds.core.capabilities import CachesTokens, KeepsLatents
 from tokenworlds.core.constants import forget_constants
-from tokenworlds.core.protocols import CachesTokens, KeepsLatents
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import ActionSpace, FrameShape, Segment
 from tokenworlds.replay.store import CHUNK, record_type

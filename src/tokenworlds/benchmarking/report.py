@@ -10,9 +10,9 @@ from typing import Any
 from tokenworlds.benchmarking.measurement import Measurement, Plan, measure_workloads
 from tokenworlds.benchmarking.meters import release_memory
 from tokenworlds.benchmarking.workloads import ENCODING, TOKENIZER, open_workloads, write_trace
+from tokenworlds.core.capabilities import CachesTokens
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.progress import Progress
-from tokenworlds.core.protocols import CachesTokens
 from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.runs.recipe import Recipe, build_schedule
 

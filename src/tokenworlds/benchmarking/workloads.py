@@ -17,7 +17,8 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from tokenworlds.agent import BEHAVIOUR, JOINT, Agent
 from tokenworlds.benchmarking.meters import Task
-from tokenworlds.core.protocols import CachesTokens, Tokenizer
+from tokenworlds.core.capabilities import CachesTokens
+from tokenworlds.core.protocols import Tokenizer
 from tokenworlds.core.seeding import seed_everything, torch_generator
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import ActionSpace, FrameShape, Losses, Segment, Trainable, to_frames

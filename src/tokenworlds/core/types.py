@@ -163,6 +163,14 @@ class TokenFeature:
         return TokenFeature(self.index[rows], self.vector[rows], self.vocabulary)
 
 
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """The grid of a frame's tokens: height and width, and the number of codes."""
+
+    grid: tuple[int, int]
+    vocabulary: int
+
+
 Feature = Tensor | TokenFeature
 """What a behaviour reads of a state."""
 

@@ -17,7 +17,8 @@ from torch import Generator, Tensor
 
 from tokenworlds.agent import Agent
 from tokenworlds.behaviours.imagination import Step, imagine
-from tokenworlds.core.protocols import SamplesRandomTokens, World
+from tokenworlds.core.capabilities import SamplesRandomTokens
+from tokenworlds.core.protocols import World
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import Reconstruction, Segment
 from tokenworlds.replay.sampling import Windows, gather

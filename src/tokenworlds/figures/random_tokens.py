@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Float, UInt8
 from PIL import Image
 
+from tokenworlds.core.capabilities import SamplesRandomTokens
 from tokenworlds.core.errors import UserError
-from tokenworlds.core.protocols import SamplesRandomTokens
 from tokenworlds.core.seeding import numpy_generator, torch_generator
 from tokenworlds.evaluation.curves import add_legend, style_axes
 from tokenworlds.evaluation.dreams import DreamRows, Frames, dream_rows

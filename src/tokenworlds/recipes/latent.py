@@ -1,5 +1,6 @@
 """Blocks that the recipes with a latent world share: STEP-VQ, DRAMA, STORM and GIT-STORM."""
 
+from tokenworlds.nets.cells import CellSummary
 from tokenworlds.nets.local_dynamics import LocalDynamics
 from tokenworlds.recipes.blocks import Block
 
@@ -144,6 +145,8 @@ TINY_VQ: Block = {
     "world.tokenizer.codebook.decay": 0.97,
     "world.tokenizer.codebook.revive_below": 0.5,
     "world.local": LocalDynamics.Config(channels=32, pooled_kernel=3, embeds="vector"),
+    # The same for actor and critic: what two boxers are worth to each other, wherever they stand.
+    "behaviour.local": CellSummary.Config(),
     # Local dynamics read two frames; encoding a third for every dream would take their time.
     "learning.behaviour.length": 2,
 }

@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from tokenworlds.agent import BEHAVIOUR, JOINT
+from tokenworlds.core.capabilities import GivesStates, LearnsFromStates
 from tokenworlds.core.config import variant
 from tokenworlds.core.overrides import override
-from tokenworlds.core.protocols import GivesStates, LearnsFromStates
 from tokenworlds.recipes.catalogue import load_component
 from tokenworlds.runs.recipe import Learning, Recipe
 

@@ -11,8 +11,8 @@ from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
 from tokenworlds.agent import Agent, AgentCarry
+from tokenworlds.core.capabilities import KeepsLatents
 from tokenworlds.core.group import ALONE, Group
-from tokenworlds.core.protocols import KeepsLatents
 from tokenworlds.core.trees import named_tensors, restore_tensors, where_rows
 from tokenworlds.core.types import Segment
 from tokenworlds.envs.vector import Finished, VectorEnv

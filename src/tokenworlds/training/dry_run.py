@@ -7,10 +7,10 @@ from typing import Protocol, runtime_checkable
 import torch
 
 from tokenworlds.agent import Agent
+from tokenworlds.core.capabilities import CachesTokens
 from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.core.precision import computing
 from tokenworlds.core.progress import Progress
-from tokenworlds.core.protocols import CachesTokens
 from tokenworlds.core.seeding import global_states, restore_global_states
 from tokenworlds.core.types import FrameShape, Losses, Segment
 from tokenworlds.replay.sampling import Latest

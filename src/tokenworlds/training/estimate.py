@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from tokenworlds.agent import Agent
+from tokenworlds.core.capabilities import CachesTokens, KeepsLatents
 from tokenworlds.core.precision import computing
 from tokenworlds.core.progress import Progress
-from tokenworlds.core.protocols import CachesTokens, KeepsLatents
 from tokenworlds.core.seeding import global_states, restore_global_states
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import Segment

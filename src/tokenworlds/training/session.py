@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from tokenworlds.agent import Agent
+from tokenworlds.core.capabilities import HasRemark
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.files import DamagedFile
 from tokenworlds.core.group import Group, current_group
 from tokenworlds.core.progress import Progress
-from tokenworlds.core.protocols import HasRemark, Screen
+from tokenworlds.core.protocols import Screen
 from tokenworlds.envs.vector import EnvironmentFailed
 from tokenworlds.evaluation.episodes import EvaluationStopped
 from tokenworlds.evaluation.results import FILE, Result, read_result, write_result

@@ -5,7 +5,7 @@ from typing import Any
 from torch import nn
 
 from tokenworlds.agent import Agent
-from tokenworlds.core.protocols import HasPrior
+from tokenworlds.core.capabilities import HasPrior
 from tokenworlds.envs.catalogue import EnvSpec
 from tokenworlds.nets.codebooks import Codebook
 from tokenworlds.runs.recipe import Recipe

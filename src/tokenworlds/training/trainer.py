@@ -18,11 +18,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from tokenworlds.agent import BEHAVIOUR, JOINT, Agent
+from tokenworlds.core.capabilities import CachesTokens, Compilable, KeepsLatents
 from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.core.group import ALONE, Group
 from tokenworlds.core.precision import computing
 from tokenworlds.core.progress import Phase, Progress
-from tokenworlds.core.protocols import CachesTokens, Compilable, KeepsLatents
 from tokenworlds.core.seeding import (
     global_states,
     insist_on_determinism,

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from tokenworlds.agent import Agent
+from tokenworlds.core.capabilities import SamplesRandomTokens
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.inspection import (
     AssessesStates,
@@ -17,7 +18,6 @@ from tokenworlds.core.inspection import (
     Prediction,
     PredictsSteps,
 )
-from tokenworlds.core.protocols import SamplesRandomTokens
 from tokenworlds.core.seeding import torch_generator
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import Carry, Reconstruction, Segment, TokenFeature, to_frames

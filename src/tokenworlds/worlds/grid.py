@@ -14,10 +14,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
+from tokenworlds.core.capabilities import MapTokenizer
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.inspection import Prediction
-from tokenworlds.core.protocols import Head, MapTokenizer, SequenceModel, Tokenizer
+from tokenworlds.core.protocols import Head, SequenceModel, Tokenizer
 from tokenworlds.core.trees import map_tensors, where_rows
 from tokenworlds.core.types import (
     ActionSpace,

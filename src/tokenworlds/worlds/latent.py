@@ -22,6 +22,7 @@ from tokenworlds.core.trees import map_tensors, where_rows
 from tokenworlds.core.types import (
     ActionSpace,
     Carry,
+    Cells,
     Codes,
     FrameShape,
     Losses,
@@ -40,7 +41,7 @@ from tokenworlds.nets.fast.outcomes import predict_outcome
 from tokenworlds.nets.local_dynamics import LocalDynamics
 from tokenworlds.nets.transformer import forget
 from tokenworlds.worlds.history import History
-from tokenworlds.worlds.parts import check_discrete, has_cells, shared_vectors
+from tokenworlds.worlds.parts import cell_grid, check_discrete, has_cells, shared_vectors
 from tokenworlds.worlds.scoring import score_codes
 
 
@@ -121,6 +122,8 @@ class Latent(nn.Module, Component):
                 width=width,
             )
         self.hidden_width = width + channels * sizes["tokens"]
+        grid = cell_grid(self.tokenizer)
+        self.cells = None if grid is None else Cells(grid, sizes["vocabulary"])
         self.feature_shape: tuple[int, ...] = (sizes["tokens"] * sizes["vocabulary"] + width,)
 
     def trainables(self) -> dict[str, Trainable]:

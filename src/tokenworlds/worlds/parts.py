@@ -6,10 +6,11 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
+from tokenworlds.core.capabilities import MapTokenizer
 from tokenworlds.core.config import ConfigOf, dimensions_of
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.overrides import snake_case
-from tokenworlds.core.protocols import MapTokenizer, Tokenizer
+from tokenworlds.core.protocols import Tokenizer
 from tokenworlds.nets.codebooks import CodeVectors
 from tokenworlds.priors.gaussian import GaussianPrior
 
@@ -44,8 +45,13 @@ def check_maps(tokenizer: Any, prior: ConfigOf[Any], sequence: ConfigOf[Any]) ->
 
 def has_cells(tokenizer: Any, prior: ConfigOf[Any]) -> bool:
     """Whether each token has a cell of a grid, and the prior reads a vector for each of them."""
-    grid = getattr(tokenizer, "grid", None)
-    return grid is not None and prod(grid) == tokenizer.tokens and "local" in dimensions_of(prior)
+    return cell_grid(tokenizer) is not None and "local" in dimensions_of(prior)
+
+
+def cell_grid(tokenizer: Any) -> tuple[int, int] | None:
+    """The grid of which each token has a cell, if there is one."""
+    grid: tuple[int, int] | None = getattr(tokenizer, "grid", None)
+    return grid if grid is not None and prod(grid) == tokenizer.tokens else None
 
 
 def shared_vectors(tokenizer: Any) -> Float[Tensor, "V E"] | None:

@@ -9,11 +9,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
+from tokenworlds.core.capabilities import BoundedSequence
 from tokenworlds.core.config import ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.inspection import Prediction
 from tokenworlds.core.precision import widen
-from tokenworlds.core.protocols import BoundedSequence, Head, SequenceModel
+from tokenworlds.core.protocols import Head, SequenceModel
 from tokenworlds.core.types import Carry, Outcome
 from tokenworlds.nets.distributions import sample_index
 from tokenworlds.nets.readout import INITIAL_STD, Readout, small_normal
