@@ -124,8 +124,9 @@ TINY: Block = {
     "learning.behaviour.batch": 192,
     "learning.behaviour.length": 3,
     "learning.behaviour.shift": 4,
-    # Lower weights make the policy nearly deterministic before the model knows any reward.
-    "learning.behaviour.scales.entropy": 3e-3,
+    # Lower weights make the policy nearly deterministic before the model knows any reward: at 3e-3,
+    # entropy fell from 2.9 to 1.3 nats within 11,000 steps of Boxing, and the return to -17.
+    "learning.behaviour.scales.entropy": 1e-2,
     "learning.behaviour.optimiser.rate": 3e-4,
     "learning.behaviour.optimiser.warm_up": 100,
     "schedule.warm_up": 2_048,
@@ -145,7 +146,10 @@ TINY_VQ: Block = {
     "world.tokenizer.codebook.decay": 0.97,
     "world.tokenizer.codebook.revive_below": 0.5,
     "world.local": LocalDynamics.Config(channels=32, pooled_kernel=3, embeds="vector"),
-    # The same for actor and critic: what two boxers are worth to each other, wherever they stand.
+    # Half a cell: the tokens of what never moves are then of four kinds, not of 64.
+    "learning.world.shift_step": 4,
+    "learning.behaviour.shift_step": 4,
+    # What two boxers are worth to each other does not depend on where they stand, either.
     "behaviour.local": CellSummary.Config(),
     # Local dynamics read two frames; encoding a third for every dream would take their time.
     "learning.behaviour.length": 2,

@@ -15,13 +15,14 @@ class Learning:
     """One learner: `batch` segments of `length` per update, loss weights and optimiser.
 
     `scales` overrides the default weight of loss terms by name. The frames of a segment are shifted
-    together, by random numbers of at most `shift` pixels in both directions. With `average`, all
-    but updates use an exponential average of the weights with this decay.
+    together, by random multiples of `shift_step` pixels, at most `shift`, in both directions. With
+    `average`, all but updates use an exponential average of the weights with this decay.
     """
 
     batch: int
     length: int
     shift: int = 0
+    shift_step: int = 1
     average: float = 0.0
     scales: Mapping[str, float] = field(default_factory=dict)
     optimiser: Optimiser.Config
@@ -29,6 +30,8 @@ class Learning:
     def __post_init__(self) -> None:
         if self.shift < 0:
             raise UserError(f"shift takes 0 or more pixels, not {self.shift}")
+        if self.shift_step < 1:
+            raise UserError(f"shift_step takes 1 or more pixels, not {self.shift_step}")
         if not 0.0 <= self.average < 1.0:
             raise UserError(f"average takes a decay from 0 (off) to below 1, not {self.average}")
 

@@ -171,8 +171,11 @@ class Trainer:
 
     def _draw_offsets(self, learning: Learning) -> Int[np.ndarray, "B 2"] | None:
         """How far the frames of each segment of a batch are shifted, if they are."""
-        most = learning.shift
-        return self.rng.integers(-most, most + 1, size=(learning.batch, 2)) if most else None
+        if not learning.shift:
+            return None
+        most = learning.shift // learning.shift_step
+        size = (learning.batch, 2)
+        return self.rng.integers(-most, most + 1, size=size) * learning.shift_step
 
     def _complete(
         self, learner: str, segment: Segment, starts: Int[np.ndarray, "B 2"], rows: slice
