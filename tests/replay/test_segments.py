@@ -14,7 +14,7 @@ from torch import Tensor
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import ActionSpace
-from tokenworlds.replay.sampling import Uniform, Windows, gather
+from tokenworlds.replay.sampling import Uniform, Windows, draw_offsets, gather
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -154,3 +154,13 @@ def test_all_frames_of_a_window_are_shifted_alike_and_edges_are_repeated(tmp_pat
         expected = wide[:, 5 - down : 9 - down, 5 - right : 11 - right]
         np.testing.assert_array_equal(segment.frame[row].numpy(), expected)
         np.testing.assert_array_equal(segment.reward[row], played.fields["reward"][env, time:][:5])
+
+
+@pytest.mark.parametrize(
+    ("most", "step", "expected"), [(4, 4, [-4, 0, 4]), (5, 2, [-4, -2, 0, 2, 4])]
+)
+def test_shifts_are_multiples_of_a_step(most: int, step: int, expected: list[int]) -> None:
+    offsets = draw_offsets(np.random.default_rng(0), 500, most, step)
+    assert offsets.shape == (500, 2)
+    for direction in offsets.T:
+        assert np.unique(direction).tolist() == expected

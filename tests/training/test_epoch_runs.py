@@ -123,3 +123,5 @@ def test_cached_tokens_are_those_of_frames_that_are_not_shifted() -> None:
         check("learning.world.shift=4")
     with pytest.raises(UserError, match="shift takes 0 or more pixels, not -1"):
         check("learning.tokenizer.shift=-1")
+    with pytest.raises(UserError, match="shift_step takes 1 or more pixels, not 0"):
+        check("learning.tokenizer.shift_step=0")

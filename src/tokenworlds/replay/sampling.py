@@ -99,6 +99,14 @@ def gather(
     return Segment(frame=frame, **fields).to(torch.device(device))
 
 
+def draw_offsets(
+    rng: np.random.Generator, batch: int, most: int, step: int
+) -> Int[np.ndarray, "B 2"]:
+    """How far the frames of each window are shifted: multiples of `step`, at most `most`."""
+    count = most // step
+    return rng.integers(-count, count + 1, size=(batch, 2)) * step
+
+
 def shift_frames(
     frames: UInt8[np.ndarray, "T H W C"], down: int, right: int
 ) -> UInt8[np.ndarray, "T H W C"]:

@@ -34,10 +34,10 @@ from tokenworlds.core.seeding import (
 from tokenworlds.core.sharing import check_shares
 from tokenworlds.core.types import Segment
 from tokenworlds.envs.vector import Finished, VectorEnv
-from tokenworlds.replay.sampling import Windows, gather
+from tokenworlds.replay.sampling import Windows, draw_offsets, gather
 from tokenworlds.replay.store import CHUNK, ReplayStore
 from tokenworlds.runs.checkpoint import Checkpoint, physical_memory
-from tokenworlds.runs.recipe import Learning, Recipe
+from tokenworlds.runs.recipe import Recipe
 from tokenworlds.runs.spec import RunSpec
 from tokenworlds.training.collector import Collector, LatentStore
 from tokenworlds.training.learner import Compiler, Learner, LossContext
@@ -153,7 +153,8 @@ class Trainer:
         windows = Windows.of(self.replay, learning.length)
         starts = self.sampler.sample(name, windows, learning.batch, self.rng)
         rows = learner.share.rows
-        offsets = self._draw_offsets(learning)
+        shift = (learning.shift, learning.shift_step)
+        offsets = draw_offsets(self.rng, learning.batch, *shift) if learning.shift else None
         segment = gather(
             self.replay,
             starts[rows],
@@ -168,14 +169,6 @@ class Trainer:
         taken = sum(learner.optimiser.updates for learner in self.learners.values())
         self.progress = replace(self.progress, updates=done, gradient_steps=taken)
         return metrics
-
-    def _draw_offsets(self, learning: Learning) -> Int[np.ndarray, "B 2"] | None:
-        """How far the frames of each segment of a batch are shifted, if they are."""
-        if not learning.shift:
-            return None
-        most = learning.shift // learning.shift_step
-        size = (learning.batch, 2)
-        return self.rng.integers(-most, most + 1, size=size) * learning.shift_step
 
     def _complete(
         self, learner: str, segment: Segment, starts: Int[np.ndarray, "B 2"], rows: slice
