@@ -85,6 +85,9 @@ NANO_MINATAR_CATEGORICAL: Block = {
     "world.tokenizer.filters": (16, 32, 32),
     "world.tokenizer.strides": (2, 2, 2),
 }
+# Returns of control tasks spread over tens. Divided by that, advantages cannot move the policy
+# against the entropy weight of the smaller sizes; this is the papers'.
+CONTROL_ENTROPY: Block = {"learning.behaviour.scales.entropy": 3e-4}
 # Positions on the track are finer than grid cells: more updates.
 NANO_STEER: Block = {
     "schedule.updates": {"world": 1 / 8, "behaviour": 1 / 8},

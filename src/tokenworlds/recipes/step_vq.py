@@ -49,6 +49,8 @@ SMALL_TRANSFORMER: Block = {"world.sequence.feedforward": 512}
         "toy": TOY,
         "toy:steer nano": latent.NANO_STEER,
         "minatar nano": latent.NANO_MINATAR,
+        "dmc nano": latent.CONTROL_ENTROPY,
+        "dmc tiny": latent.CONTROL_ENTROPY,
     },
 )
 def step_vq_m() -> Recipe:

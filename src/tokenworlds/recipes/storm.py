@@ -49,7 +49,12 @@ SMALL: Block = {**latent.SMALL, "world.sequence.feedforward": 512}
         "tiny": {**TINY, **TINY_CATEGORICAL},
         "small": {**SMALL, **latent.SMALL_CATEGORICAL},
     },
-    games={"toy": TOY, "minatar nano": latent.NANO_MINATAR_CATEGORICAL},
+    games={
+        "toy": TOY,
+        "minatar nano": latent.NANO_MINATAR_CATEGORICAL,
+        "dmc nano": latent.CONTROL_ENTROPY,
+        "dmc tiny": latent.CONTROL_ENTROPY,
+    },
 )
 def storm() -> Recipe:
     """32 categoricals of 32 per frame, predicted in parallel by a linear prior; Transformer."""
