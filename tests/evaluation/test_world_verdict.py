@@ -74,6 +74,15 @@ def test_the_broken_part_is_named_first(part: str, broken: Oracle) -> None:
     assert found[part].status == "fault"
 
 
+@pytest.mark.parametrize(("marginal", "status"), [(0.505, "fault"), (0.6, "good")])
+def test_a_policy_that_is_the_same_in_all_states_is_at_fault(marginal: float, status: str) -> None:
+    figures = measured(Oracle()).figures
+    known = {"entropy": 0.5, "marginal_entropy": marginal}
+    found = judge({**figures, "policy": {**figures["policy"], **known}})[-1]
+    assert (found.part, found.status) == ("policy", status)
+    assert ("the same actions in all states" in found.sentence) == (status == "fault")
+
+
 def test_the_parts_before_the_broken_one_are_good() -> None:
     found = findings(Oracle(reward=True))
     assert [found[part].status for part in PARTS[:2]] == ["good", "good"]

@@ -4,7 +4,7 @@ Closed loop (teacher-forced): each step is predicted from all real steps before 
 world imagines on under the recorded actions, and sees no frame after its context.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -13,7 +13,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Generator, Tensor
 
 from tokenworlds.agent import Agent
-from tokenworlds.core.inspection import AssessesStates, Prediction, PredictsSteps
+from tokenworlds.core.inspection import AssessesStates, Assessment, Prediction, PredictsSteps
 from tokenworlds.core.precision import computing
 from tokenworlds.core.protocols import World
 from tokenworlds.core.trees import where_rows
@@ -69,12 +69,14 @@ class Predicted:
 class ClosedLoop:
     """`value` and `entropy` are those of the behaviour in each state; NaN if it does not tell.
 
+    `probabilities` are those of discrete actions, with one axis more; None if they are not known.
     `nll_at_random` is the tokens' negative log-likelihood after a random action instead.
     """
 
     predicted: Predicted
     value: Numbers
     entropy: Numbers
+    probabilities: Float[np.ndarray, "rows steps A"] | None
     nll_at_random: Numbers
 
 
@@ -175,7 +177,7 @@ def closed_loop(agent: Agent, held: HeldOut, generator: Generator) -> ClosedLoop
     """Walk through the held-out steps as the agent did, and predict each from those before."""
     world, segment = agent.world, held.segment
     rows, length = segment.first.shape
-    recorder, assessed, at_random = Recorder([], []), list[Tensor](), list[Tensor]()
+    recorder, assessed, at_random = Recorder([], []), list[Assessment](), list[Tensor]()
     carry, memory = None, agent.behaviour.initial(rows)
     for time in range(length):
         frame, first, action, last = (
@@ -196,17 +198,27 @@ def closed_loop(agent: Agent, held: HeldOut, generator: Generator) -> ClosedLoop
             at_random.append(score_random_action(agent, carry, following, generator))
             recorder.imagine(world, carry, action, following, generator)
         assessed.append(state)
-    value, spread = torch.stack(assessed, 2).double().cpu().numpy()
-    nll = torch.stack(at_random, 1).double().cpu().numpy()
-    return ClosedLoop(recorder.stack(), value, spread, nll)
+    policies = [each.policy.mean for each in assessed if each.policy is not None]
+    known = agent.action_space.discrete and len(policies) == length
+    return ClosedLoop(
+        recorder.stack(),
+        value=by_time([each.value for each in assessed]),
+        entropy=by_time([each.entropy for each in assessed]),
+        probabilities=by_time(policies) if known else None,
+        nll_at_random=by_time(at_random),
+    )
 
 
-def assess(agent: Agent, carry: Carry, memory: Carry, rows: int) -> tuple[Tensor, Carry]:
-    """Value and entropy of a state, and the behaviour's memory after it."""
+def by_time(numbers: Sequence[Tensor]) -> Float[np.ndarray, "rows steps *rest"]:
+    return torch.stack(list(numbers), 1).double().cpu().numpy()
+
+
+def assess(agent: Agent, carry: Carry, memory: Carry, rows: int) -> tuple[Assessment, Carry]:
+    """What the behaviour says of a state, and its memory after it."""
     if not isinstance(agent.behaviour, AssessesStates):
-        return torch.full((2, rows), torch.nan), memory
-    found, memory = agent.behaviour.assess(agent.world.view(carry), memory)
-    return torch.stack([found.value.float(), found.entropy.float()]), memory
+        unknown = torch.full((rows,), torch.nan)
+        return Assessment(unknown, unknown), memory
+    return agent.behaviour.assess(agent.world.view(carry), memory)
 
 
 def score_random_action(

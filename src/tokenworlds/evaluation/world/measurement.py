@@ -373,6 +373,9 @@ def policy_figures(gauge: Gauge) -> Figures | None:
     if behaviour.return_spread is None:
         for name in ("return_spread", "return_floor"):
             gauge.absent[f"policy.{name}"] = "the behaviour does not divide by a spread of returns"
+    if gauge.closed.probabilities is not None:
+        shares = gauge.closed.probabilities[gauge.mask].mean(axis=0)
+        figures["marginal_entropy"] = float(-(shares * np.log(shares.clip(1e-12))).sum())
     if space.discrete:
         action = gauge.held.segment.action.numpy()[gauge.mask]
         counts = np.bincount(action, minlength=space.size)

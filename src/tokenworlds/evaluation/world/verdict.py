@@ -32,6 +32,9 @@ EARLY = 3.0
 """Terminations may be predicted at most this much more often than they happen."""
 UNIFORM = 0.95
 """A policy with more than this share of the largest entropy has learned no preference."""
+SAME = 0.01
+"""A policy whose mean over states has an entropy larger by less than this share of the largest one
+prefers the same actions in all states."""
 CORRELATION = 0.3
 """The least correlation of values with returns."""
 
@@ -248,6 +251,9 @@ def judge_policy(figures: Figures) -> Finding:
         )
     if not sharp:
         return Finding("policy", "fault", f"The policy is near uniform: {part}.")
+    if ignores_states(found):
+        sentence = f"The policy prefers the same actions in all states: {part}."
+        return Finding("policy", "fault", sentence)
     return Finding("policy", "good", f"The policy has preferences: {part}.")
 
 
@@ -255,8 +261,16 @@ def policy_text(found: Figures) -> tuple[str, bool]:
     """The entropy, and whether it is clearly below that of random actions."""
     entropy, uniform = found["entropy"], found["uniform_entropy"]
     text = f"entropy {number(entropy)} nats, uniform actions have {number(uniform)}"
+    if "marginal_entropy" in found:
+        text += f", its mean over states {number(found['marginal_entropy'])}"
     # A differential entropy may be negative, so the difference counts and not the ratio.
     return text, uniform - entropy > (1 - UNIFORM) * uniform
+
+
+def ignores_states(found: Figures) -> bool:
+    """Whether the policy's mean over states is as certain as the policy in each of them."""
+    depends = found.get("marginal_entropy", math.inf) - found["entropy"]
+    return bool(depends < SAME * found["uniform_entropy"])
 
 
 def share(value: float) -> str:
