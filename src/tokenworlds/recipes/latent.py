@@ -109,6 +109,9 @@ TINY: Block = {
     "world.sequence.width": 256,
     "world.sequence.layers": 2,
     "world.sequence.heads": 4,
+    # The mean in symlog space of a reward of 100 with a probability of 1 % is 0.05, not 1.
+    "world.reward.bins": "symexp",
+    "behaviour.bins": "symexp",
     "world.reward.hidden": (256,),
     "world.termination.hidden": (256,),
     "behaviour.horizon": 12,
