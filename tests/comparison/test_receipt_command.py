@@ -217,12 +217,42 @@ def test_a_receipt_that_was_edited_is_refused(change: Callable[[Any], Any], why:
         read_receipt(CATCH)
 
 
-def test_a_receipt_keeps_its_seeds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_seeds_that_are_added_later_join_those_of_a_receipt(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    one, two = write_seeds(Path("runs"), (0, 1))
+    assert main(["receipt", str(one), str(two)]) == 0
+    together = CATCH.read_bytes()
+    CATCH.unlink()
+    assert main(["receipt", str(two)]) == 0
+    capsys.readouterr()
+    assert main(["receipt", str(one)]) == 0
+    assert "(2 seeds)" in capsys.readouterr().out
+    assert CATCH.read_bytes() == together
+
+
+def test_a_seed_of_another_machine_keeps_its_machine() -> None:
     one, two = write_seeds(Path("runs"), (0, 1))
     assert main(["receipt", str(one)]) == 0
-    assert main(["receipt", str(one), str(two)]) == 0
+    document = json.loads(CATCH.read_text())
+    document["machines"][0]["processor"] = "another"
+    CATCH.write_text(json.dumps(document))
+    assert main(["receipt", str(two)]) == 0
+    receipt = read_receipt(CATCH)
+    processors = [receipt.machines[seed.machine]["processor"] for seed in receipt.seeds]
+    assert processors[0] == "another"
+    assert processors[1] != "another"
+
+
+def test_seeds_with_other_settings_do_not_join_a_receipt(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    one, two = write_seeds(Path("runs"), (0, 1))
+    assert main(["receipt", str(one)]) == 0
+    document = json.loads(CATCH.read_text())
+    document["settings"] = "0" * 16
+    CATCH.write_text(json.dumps(document))
     before = CATCH.read_bytes()
-    capsys.readouterr()
     assert main(["receipt", str(two)]) == 2
-    assert "has seed 0, which these runs lack" in capsys.readouterr().err
+    assert "has seed 0, whose settings differ" in capsys.readouterr().err
     assert CATCH.read_bytes() == before

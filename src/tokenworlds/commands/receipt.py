@@ -32,7 +32,7 @@ class Receipt:
 
         receipts = make_receipts(self.runs, self.unfinished, self.checkpoint)
         for receipt in receipts:
-            path = write_receipt(Path(self.out), receipt)
-            count = "1 seed" if len(receipt.seeds) == 1 else f"{len(receipt.seeds)} seeds"
-            print(f"{path}  {receipt.score} ({count})")
+            path, written = write_receipt(Path(self.out), receipt)
+            count = "1 seed" if len(written.seeds) == 1 else f"{len(written.seeds)} seeds"
+            print(f"{path}  {written.score} ({count})")
         return 0

@@ -4,7 +4,7 @@ import itertools
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -284,15 +284,33 @@ def references_of(about: Description) -> dict[str, Any]:
     return {}
 
 
-def write_receipt(folder: Path, receipt: Receipt) -> Path:
-    """Write or replace a receipt, unless the one that is there has seeds that this one lacks."""
+def write_receipt(folder: Path, receipt: Receipt) -> tuple[Path, Receipt]:
+    """Write a receipt, with the other seeds of the one that is there; returns what was written."""
     path = folder / receipt.place
     if path.exists():
-        lost = {s.seed for s in read_receipt(path).seeds} - {s.seed for s in receipt.seeds}
-        if lost:
-            raise UserError(
-                f"{path} has seed {min(lost)}, which these runs lack: name all runs of the agent, "
-                "or choose another folder with --out"
-            )
+        receipt = joined(read_receipt(path), receipt, path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    return files.replace_file(path, to_text(receipt).encode())
+    return files.replace_file(path, to_text(receipt).encode()), receipt
+
+
+def joined(before: Receipt, receipt: Receipt, path: Path) -> Receipt:
+    """A receipt and the seeds that only an earlier one has, which may be of other machines."""
+    new = {seed.seed for seed in receipt.seeds}
+    kept = [seed for seed in before.seeds if seed.seed not in new]
+    if not kept:
+        return receipt
+    if to_text(replace(before, machines=(), seeds=())) != to_text(
+        replace(receipt, machines=(), seeds=())
+    ):
+        raise UserError(
+            f"{path} has seed {kept[0].seed}, whose settings differ from those of these runs: name "
+            "new runs of all seeds, or choose another folder with --out"
+        )
+    machines, seeds = list(receipt.machines), list(receipt.seeds)
+    for seed in kept:
+        machine = before.machines[seed.machine]
+        if machine not in machines:
+            machines.append(machine)
+        seeds.append(replace(seed, machine=machines.index(machine)))
+    seeds.sort(key=lambda seed: seed.seed)
+    return replace(receipt, machines=tuple(machines), seeds=tuple(seeds))
