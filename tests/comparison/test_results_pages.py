@@ -179,3 +179,11 @@ def test_a_picture_names_the_curves_that_it_shows(tmp_path: Path) -> None:
     assert charts.shows(picture, receipts)
     fewer = [replace(receipts[0], seeds=receipts[0].seeds[:1])]
     assert not charts.shows(picture, fewer)
+
+
+def test_long_names_in_a_legend_are_wrapped_to_the_width_of_the_picture() -> None:
+    name = "step-vq-m, " + ", ".join(f"schedule.updates.part{i}=0.0625" for i in range(4))
+    lines = charts.wrapped(name, 5.0).splitlines()
+    assert " ".join(lines) == name
+    assert len(lines) > 1
+    assert max(map(len, lines)) * charts.LETTER + charts.LINE <= 5.0

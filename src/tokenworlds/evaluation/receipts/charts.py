@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -26,7 +27,7 @@ DIGEST = "Receipts"
 COLUMNS, WIDTH, HEIGHT = 3, 8.0, 2.3
 LETTER, LINE = 0.07, 0.5
 """Inches of a letter of the legend, and of the line before a name."""
-VERSION = 2
+VERSION = 3
 """Raised when the drawing changes, so that pictures are made again."""
 
 
@@ -37,7 +38,9 @@ def curve_png(receipts: Sequence[Receipt]) -> bytes:
     rows = math.ceil(len(games) / columns)
     width = WIDTH * max(columns, 2) / COLUMNS
     abreast = legend_columns(names, width)
-    size = (width, HEIGHT * rows + 0.22 * math.ceil(len(names) / abreast))
+    written = {name: wrapped(name, width) for name in names}
+    lines = sum(1 + text.count("\n") for text in written.values())
+    size = (width, HEIGHT * rows + 0.22 * math.ceil(lines / abreast))
     figure = Figure(figsize=size, dpi=150, facecolor=LIGHT.background, layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False)
     for axes in panels.flat[len(games) :]:
@@ -51,8 +54,8 @@ def curve_png(receipts: Sequence[Receipt]) -> bytes:
     }
     shown = [name for name in names if name in handles]
     figure.legend(
-        [handles[name] for name in shown], shown, loc="outside lower left", frameon=False,
-        ncols=abreast, fontsize=8, labelcolor=LIGHT.text,
+        [handles[name] for name in shown], [written[name] for name in shown],
+        loc="outside lower left", frameon=False, ncols=abreast, fontsize=8, labelcolor=LIGHT.text,
     )  # fmt: skip
     buffer = io.BytesIO()
     metadata = {"Software": None, DIGEST: digest(receipts)}
@@ -63,6 +66,11 @@ def curve_png(receipts: Sequence[Receipt]) -> bytes:
 def legend_columns(names: Sequence[str], width: float) -> int:
     """As many as fit side by side, at most as many as there are panels."""
     return min(COLUMNS, max(1, int(width / (LETTER * max(map(len, names)) + LINE))))
+
+
+def wrapped(name: str, width: float) -> str:
+    """In lines that fit into the picture."""
+    return textwrap.fill(name, int((width - LINE) / LETTER), break_on_hyphens=False)
 
 
 def label(receipt: Receipt) -> str:
