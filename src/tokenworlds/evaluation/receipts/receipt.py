@@ -20,8 +20,11 @@ DIGITS = 6
 BENCH = "bench"
 """The folder beside the receipts with outputs of `tokenworlds bench --json`."""
 TUNED_ON = (
-    *("toy:catch", "minatar:breakout", "minatar:asterix"),
-    *("atari:Boxing", "atari:KungFuMaster"),
+    "toy:catch",
+    "minatar:breakout",
+    "minatar:asterix",
+    "atari:Boxing",
+    "atari:KungFuMaster",
 )
 """Games on which settings of the recipes were chosen; scores on others were not selected."""
 
