@@ -6,7 +6,6 @@ from functools import partial
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from tokenworlds.nets.fast.convolution import (
     CHUNK,
@@ -18,7 +17,7 @@ from tokenworlds.nets.fast.convolution import (
     plain_convolve,
     plain_normed_silu,
 )
-from tokenworlds.nets.residual import Doubling
+from tokenworlds.nets.fast.doubling import Doubling, plain_doubling
 
 LAYOUTS = [torch.contiguous_format, torch.channels_last]
 Layer = Callable[[Tensor], Tensor]
@@ -44,17 +43,13 @@ def assert_same(layer: nn.Module, plain: Layer, maps: Tensor) -> None:
         torch.testing.assert_close(new, old, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("kernel", [3, 5, 7])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_doubling_is_a_convolution_of_the_upsampled_map(
-    layout: torch.memory_format,
+    layout: torch.memory_format, kernel: int
 ) -> None:
-    layer = Doubling(8)
-
-    def plain(maps: Tensor) -> Tensor:
-        larger = functional.interpolate(maps, scale_factor=2.0, mode="nearest")
-        return functional.conv2d(larger, layer.weight, layer.bias, padding=1)
-
-    assert_same(layer, plain, random_maps(layout))
+    layer = Doubling(8, 6, kernel)
+    assert_same(layer, partial(plain_doubling, layer), random_maps(layout))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -15,6 +15,7 @@ from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import FrameShape
 from tokenworlds.nets.fast.convolution import CHUNK, ConvolutionStack, NormedSiLU
+from tokenworlds.nets.fast.doubling import Doubling
 from tokenworlds.nets.fast.narrow import (
     LANES,
     NARROW_CHUNK,
@@ -58,27 +59,14 @@ class Residual(nn.Module):
         return cast(Tensor, self.shortcut(maps) + self.layers(maps))
 
 
-class Doubling(nn.Conv2d):
-    """Nearest-neighbour upsampling by 2, then a 3x3 convolution.
-
-    Only four of the nine cells under a kernel differ. Both steps together are therefore one
-    transposed convolution, whose 4x4 kernel holds the sums of weights that meet the same cell.
-    """
+class NarrowDoubling(Doubling):
+    """Upsampling by 2 and a 3x3 convolution that keep the number of channels."""
 
     def __init__(self, channels: int) -> None:
-        super().__init__(channels, channels, 3, padding=1)
+        super().__init__(channels, channels)
 
     def forward(self, input: Float[Tensor, "B C h w"]) -> Float[Tensor, "B C H W"]:
-        flipped = rearrange(self.weight.flip(-1, -2), "after before h w -> before after h w")
-        summed, maps = sum_neighbours(flipped), lay_out_narrow(input, 4 * prod(input.shape[2:]))
-        return functional.conv_transpose2d(maps, summed, self.bias, stride=2, padding=1)
-
-
-def sum_neighbours(weight: Float[Tensor, "D C k k"]) -> Float[Tensor, "D C k1 k1"]:
-    """The sums over all 2x2 windows of the zero-padded kernel."""
-    padded = functional.pad(weight, (1, 1, 1, 1))
-    rows = padded[..., :-1, :] + padded[..., 1:, :]
-    return rows[..., :-1] + rows[..., 1:]
+        return super().forward(lay_out_narrow(input, 4 * prod(input.shape[2:])))
 
 
 def finish(before: int, after: int, epsilon: float = EPSILON) -> Sequence[nn.Module]:
@@ -150,7 +138,7 @@ class FrameDecoder(ResidualStack):
         levels = zip(config.widths, afters, config.halvings, strict=True)
         for before, after, halves in reversed(list(levels)):
             if halves:
-                self.layers.append(Doubling(before))
+                self.layers.append(NarrowDoubling(before))
             self.layers.append(Residual(before, after))
         self.layers.extend(finish(config.width, channels))
 
@@ -221,6 +209,6 @@ class AttentiveDecoder(ResidualStack):
         self.layers.extend(middle(width))
         for number, attending in enumerate(reversed(attends)):
             if number > 0:
-                self.layers.append(Doubling(width))
+                self.layers.append(NarrowDoubling(width))
             self.layers.extend(level(width, blocks + 1, attending))
         self.layers.extend(finish(width, channels, ATTENTIVE_EPSILON))

@@ -79,6 +79,7 @@ NANO: Block = {
 TINY: Block = {
     **sized(512, 128, 8, 8),
     "num_envs": 8,
+    "world.kernel": 3,
     "behaviour.horizon": 12,
     "behaviour.hidden": (128, 128),
     "learning.agent.batch": 8,
@@ -86,7 +87,7 @@ TINY: Block = {
     "learning.agent.optimiser.rate": 3e-4,
     "learning.agent.optimiser.warm_up": 200,
     "schedule.warm_up": 2_048,
-    "schedule.updates": {"agent": 1 / 12},
+    "schedule.updates": {"agent": 1 / 8},
     "evaluation.episodes": 8,
     "evaluation.final_episodes": 50,
     "housekeeping.log_every": 400,

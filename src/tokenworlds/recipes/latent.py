@@ -147,8 +147,10 @@ TINY: Block = {
 TINY_VQ: Block = {
     "world.tokenizer.filters": (32, 64, 64),
     "world.tokenizer.strides": (2, 2, 2),
-    "world.tokenizer.codebook.codes": 32,
+    "world.tokenizer.codebook.codes": 64,
     "world.tokenizer.codebook.width": 64,
+    # The ball of Pong is one pixel of 4,096: without this share, no token stands for it.
+    "world.tokenizer.moving_share": 0.5,
     "world.tokenizer.codebook.decay": 0.97,
     "world.tokenizer.codebook.revive_below": 0.5,
     "world.local": LocalDynamics.Config(channels=32, pooled_kernel=3, embeds="vector"),

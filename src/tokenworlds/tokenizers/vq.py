@@ -15,6 +15,7 @@ from tokenworlds.nets.blocks import ConvolutionDecoder, ConvolutionEncoder, fini
 from tokenworlds.nets.codebooks import Codebook, certain, code_histogram, usage_metrics
 from tokenworlds.nets.distributions import mix_uniform
 from tokenworlds.nets.fast.convolution import lay_out
+from tokenworlds.nets.moving_pixels import weigh_moving
 
 SCALES = {"reconstruction": 1.0, "commitment": 0.25}
 SMALLEST_ERROR = 1e-4
@@ -29,7 +30,8 @@ class VQ(nn.Module, Component):
         """`temperature` is beta of the soft posterior softmax(-beta distance^2 / error), where the
         error is the codebook's mean squared distance of an encoding to its code: a code that lies
         farther than the nearest one by this much is exp(-beta) times as likely, at any scale of the
-        encodings."""
+        encodings. Pixels that move have together `moving_share` of the weight of all pixels in the
+        reconstruction error; with null, all weigh the same."""
 
         filters: tuple[int, ...] = (32, 64, 128, 256)
         strides: tuple[int, ...] = (1, 2, 2, 2)
@@ -38,6 +40,7 @@ class VQ(nn.Module, Component):
         codebook: Codebook.Config = field(default_factory=Codebook.Config)
         temperature: float = 4.0
         unimix: float = 0.01
+        moving_share: float | None = None
 
     def __init__(self, config: Config, *, frame_shape: FrameShape) -> None:
         super().__init__()
@@ -101,7 +104,8 @@ class VQ(nn.Module, Component):
         context: Context | None = None,
     ) -> Losses:
         """Squared errors, summed over pixels, and over cells and widths."""
-        error = (self.decode(codes) - frames).square().sum(dim=(-3, -2, -1))
+        squares = (self.decode(codes) - frames).square()
+        error = weigh_moving(squares, frames, self.config.moving_share).sum(dim=(-3, -2, -1))
         quantised = self.codebook.look_up(codes.index)
         commitment = (codes.encoded - quantised).square().sum(dim=(-2, -1))
         return Losses(
