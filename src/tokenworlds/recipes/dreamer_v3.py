@@ -75,11 +75,25 @@ NANO: Block = {
     "housekeeping.log_every": 160,
     "housekeeping.save_every": 1_000,
 }
+# A pole is one pixel wide on 32 x 32. Rewards are dense and come late: the discount and the entropy
+# weight of the paper.
+NANO_CONTROL: Block = {
+    "resolution": 32,
+    "world.multipliers": (2, 4, 4),
+    "world.discount": 1 - 1 / 333,
+    "world.moving_share": 0.5,
+    "behaviour.horizon": 12,
+    "behaviour.discount": 1 - 1 / 333,
+    "learning.agent.batch": 8,
+    "learning.agent.length": 21,
+    "learning.agent.scales": {},
+}
 # Short sequences and many of them: an update imagines from each of its states.
 TINY: Block = {
     **sized(512, 128, 8, 8),
     "num_envs": 8,
     "world.kernel": 3,
+    "world.moving_share": 0.5,
     "behaviour.horizon": 12,
     "behaviour.hidden": (128, 128),
     "learning.agent.batch": 8,
@@ -99,7 +113,7 @@ SMALL: Block = {**sized(1024, 128, 8, 8), "schedule.updates": {"agent": 1 / 6}}
 @recipe(
     sizes={"nano": NANO, "tiny": TINY, "small": SMALL, **SIZES},
     benchmarks={"crafter": CRAFTER, "dmc": CONTROL},
-    games={"toy": TOY},
+    games={"toy": TOY, "dmc nano": NANO_CONTROL},
 )
 def dreamer_v3() -> Recipe:
     """32 categoricals of 16 from an RSSM with a block GRU; world and behaviour in one update."""

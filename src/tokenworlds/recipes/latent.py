@@ -88,6 +88,8 @@ NANO_MINATAR_CATEGORICAL: Block = {
 # Returns of control tasks spread over tens. Divided by that, advantages cannot move the policy
 # against the entropy weight of the smaller sizes; this is the papers'.
 CONTROL_ENTROPY: Block = {"learning.behaviour.scales.entropy": 3e-4}
+# A pole is a hundredth of the pixels: without this share, reconstructions show the cart alone.
+NANO_CONTROL: Block = {**CONTROL_ENTROPY, "world.tokenizer.moving_share": 0.5}
 # Positions on the track are finer than grid cells: more updates.
 NANO_STEER: Block = {
     "schedule.updates": {"world": 1 / 8, "behaviour": 1 / 8},
@@ -106,6 +108,8 @@ TINY: Block = {
     "world.prior.unimix": 0.001,
     "world.prior.free_bits": 0.02,
     "world.tokenizer_rows": 4,
+    # The ball of Pong is one pixel of 4,096: without this share, no token stands for it.
+    "world.tokenizer.moving_share": 0.5,
     "world.sequence.width": 256,
     "world.sequence.layers": 2,
     "world.sequence.heads": 4,
@@ -149,8 +153,6 @@ TINY_VQ: Block = {
     "world.tokenizer.strides": (2, 2, 2),
     "world.tokenizer.codebook.codes": 64,
     "world.tokenizer.codebook.width": 64,
-    # The ball of Pong is one pixel of 4,096: without this share, no token stands for it.
-    "world.tokenizer.moving_share": 0.5,
     "world.tokenizer.codebook.decay": 0.97,
     "world.tokenizer.codebook.revive_below": 0.5,
     "world.local": LocalDynamics.Config(channels=32, pooled_kernel=3, embeds="vector"),

@@ -49,7 +49,7 @@ SMALL_TRANSFORMER: Block = {"world.sequence.feedforward": 512}
         "toy": TOY,
         "toy:steer nano": latent.NANO_STEER,
         "minatar nano": latent.NANO_MINATAR,
-        "dmc nano": latent.CONTROL_ENTROPY,
+        "dmc nano": latent.NANO_CONTROL,
         "dmc tiny": latent.CONTROL_ENTROPY,
     },
 )

@@ -52,7 +52,7 @@ SMALL: Block = {**latent.SMALL, "world.sequence.feedforward": 512}
     games={
         "toy": TOY,
         "minatar nano": latent.NANO_MINATAR_CATEGORICAL,
-        "dmc nano": latent.CONTROL_ENTROPY,
+        "dmc nano": latent.NANO_CONTROL,
         "dmc tiny": latent.CONTROL_ENTROPY,
     },
 )

@@ -21,6 +21,7 @@ from tokenworlds.nets.blocks import (
 )
 from tokenworlds.nets.codebooks import code_histogram, usage_metrics
 from tokenworlds.nets.distributions import mix_uniform, sample_index
+from tokenworlds.nets.moving_pixels import weigh_moving
 
 
 class Categorical(nn.Module, Component):
@@ -31,7 +32,8 @@ class Categorical(nn.Module, Component):
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ConfigOf["Categorical"]):
         """`output="linear"` leaves pixels unbounded in the loss (STORM); decoded frames are clamped
-        to [0, 1] either way. `groups=0` means batch norm (DRAMA)."""
+        to [0, 1] either way. `groups=0` means batch norm (DRAMA). Pixels that move have together
+        `moving_share` of the weight of all pixels; with null, all weigh the same."""
 
         filters: tuple[int, ...] = (32, 64, 128, 256, 256)
         strides: tuple[int, ...] = (1, 2, 2, 2, 2)
@@ -42,6 +44,7 @@ class Categorical(nn.Module, Component):
         categoricals: int = 32
         classes: int = 32
         unimix: float = 0.01
+        moving_share: float | None = None
 
     def __init__(self, config: Config, *, frame_shape: FrameShape) -> None:
         super().__init__()
@@ -93,7 +96,8 @@ class Categorical(nn.Module, Component):
         context: Context | None = None,
     ) -> Losses:
         """Squared error, summed over pixels."""
-        error = (self._decode(codes.vector) - frames).square().sum(dim=(-3, -2, -1))
+        squares = (self._decode(codes.vector) - frames).square()
+        error = weigh_moving(squares, frames, self.config.moving_share).sum(dim=(-3, -2, -1))
         metrics = usage_metrics(code_histogram(codes.index, mask, self.vocabulary))
         scales = {"reconstruction": 1.0}
         return Losses({"reconstruction": error}, {"reconstruction": mask}, metrics, scales=scales)

@@ -52,6 +52,7 @@ from tokenworlds.nets.dreamer import (
     pooled,
 )
 from tokenworlds.nets.fast.outcomes import predict_outcome
+from tokenworlds.nets.moving_pixels import weigh_moving
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,8 @@ class RSSM(nn.Module, Component):
     class Config(ConfigOf["RSSM"]):
         """`filters` are `depth` times `multipliers`, one stage of the encoder each. `discount` is
         part of the termination's target, so that behaviours need no discount of their own.
-        `free_nats` of a whole frame cost nothing."""
+        `free_nats` of a whole frame cost nothing. Pixels that move have together `moving_share` of
+        the weight of all pixels; with null, all weigh the same."""
 
         deter: int = 2048
         hidden: int = 256
@@ -128,6 +130,7 @@ class RSSM(nn.Module, Component):
         free_nats: float = 1.0
         bin_count: int = 255
         discount: float = 1 - 1 / 333
+        moving_share: float | None = None
 
     def __init__(
         self, config: Config, *, frame_shape: FrameShape, action_space: ActionSpace
@@ -181,9 +184,10 @@ class RSSM(nn.Module, Component):
             "representation": kl_categorical(posterior, prior.detach()),
         }
         frames = to_frames(segment.frame[:, 1:])
-        error = (self._decode(states) - frames).square().sum(dim=(-3, -2, -1))
+        squares = (self._decode(states) - frames).square()
+        error = weigh_moving(squares, frames, self.config.moving_share)
         free = self.config.free_nats
-        terms = {"reconstruction": error}
+        terms = {"reconstruction": error.sum(dim=(-3, -2, -1))}
         terms |= {name: each.sum(-1).clamp_min(free) for name, each in kl.items()}
         mask = segment.mask[:, 1:]
         metrics = {
