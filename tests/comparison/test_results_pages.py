@@ -142,6 +142,20 @@ def test_planned_runs_without_a_receipt_are_listed_with_their_hours(tmp_path: Pa
     ]
 
 
+def test_a_planned_protocol_is_part_of_the_command_and_needs_its_own_receipt(
+    tmp_path: Path,
+) -> None:
+    write_seeds(tmp_path, (0,), env="minatar:freeway")
+    receipts = make_receipts([str(tmp_path)])
+    planned = plan.Planned(
+        agents=("step-vq-m",), games=("minatar:freeway",), seeds=(0,), size="nano", steps=1000
+    )
+    assert not plan.missing(planned, "step-vq-m", receipts)
+    other = replace(planned, protocol="sticky")
+    assert plan.missing(other, "step-vq-m", receipts) == {"minatar:freeway": [0]}
+    assert "--protocol sticky" in other.command("step-vq-m", "minatar:freeway", 0)
+
+
 def test_rates_come_from_bench_unless_a_receipt_has_them(tmp_path: Path) -> None:
     cost = {"size": "nano", "per_step": {"total_seconds": 0.5}}
     recipes = [{"recipe": "iris", **cost}, {"recipe": "step-vq-m", **cost}]

@@ -29,6 +29,8 @@ class Planned:
     size: str
     steps: int
     assignments: tuple[str, ...] = ()
+    protocol: str = ""
+    """The environment's first, if empty."""
 
     @property
     def family(self) -> str:
@@ -36,6 +38,7 @@ class Planned:
 
     def command(self, agent: str, game: str, seed: int | str) -> str:
         words = ["tokenworlds", "train", agent, "--env", game, "--size", self.size]
+        words += ["--protocol", self.protocol] if self.protocol else []
         words += ["--steps", str(self.steps), "--seed", str(seed)]
         return shlex.join([*words, *(["--set", *self.assignments] if self.assignments else [])])
 
@@ -69,6 +72,7 @@ def to_planned(entry: Mapping[str, Any]) -> Planned:
         size=entry["size"],
         steps=entry["steps"],
         assignments=tuple(entry["set"]),
+        protocol=entry.get("protocol", ""),
     )
 
 
@@ -78,6 +82,7 @@ def missing(planned: Planned, agent: str, receipts: Sequence[Receipt]) -> dict[s
         (receipt.env, seed.seed)
         for receipt in receipts
         if (receipt.agent, receipt.size, receipt.steps) == (agent, planned.size, planned.steps)
+        and planned.protocol in ("", receipt.protocol)
         for seed in receipt.seeds
         if seed.finished
     }
