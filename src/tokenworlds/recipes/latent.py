@@ -163,7 +163,7 @@ TINY_VQ: Block = {
     "behaviour.local": CellSummary.Config(),
     # 90 ms per step on two cores, with these convolutions.
     "learning.behaviour.batch": 144,
-    "schedule.updates": {"world": 1 / 6, "behaviour": 1 / 16},
+    "schedule.updates": {"world": 1 / 7, "behaviour": 1 / 16},
     # Local dynamics read two frames; encoding a third for every dream would take their time.
     "learning.behaviour.length": 2,
 }
