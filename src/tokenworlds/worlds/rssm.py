@@ -2,8 +2,7 @@
 
 The state s_t has a deterministic part, which a GRU computes from s_{t-1} and a_{t-1}, and a
 stochastic part: categorical latents, whose posterior reads the deterministic part and frame t.
-Reward and termination of step t-1 are read from s_t. docs/agents/dreamer_v3.md lists where paper,
-released code and this file differ.
+Reward and termination of step t-1 are read from s_t. docs/agents/dreamer_v3.md has more.
 """
 
 from collections.abc import Callable
@@ -115,8 +114,7 @@ class RSSM(nn.Module, Component):
     class Config(ConfigOf["RSSM"]):
         """`filters` are `depth` times `multipliers`, one stage of the encoder each. `discount` is
         part of the termination's target, so that behaviours need no discount of their own.
-        `free_nats` of a whole frame cost nothing. Pixels that move have together `moving_share` of
-        the weight of all pixels; with null, all weigh the same."""
+        `free_nats` of a whole frame cost nothing. `moving_share` is that of moving pixels."""
 
         deter: int = 2048
         hidden: int = 256
@@ -183,12 +181,10 @@ class RSSM(nn.Module, Component):
             "dynamics": kl_categorical(posterior.detach(), prior),
             "representation": kl_categorical(posterior, prior.detach()),
         }
-        frames = to_frames(segment.frame[:, 1:])
-        squares = (self._decode(states) - frames).square()
-        error = weigh_moving(squares, frames, self.config.moving_share)
-        free = self.config.free_nats
-        terms = {"reconstruction": error.sum(dim=(-3, -2, -1))}
-        terms |= {name: each.sum(-1).clamp_min(free) for name, each in kl.items()}
+        frames, share = to_frames(segment.frame[:, 1:]), self.config.moving_share
+        error = weigh_moving((self._decode(states) - frames).square(), frames, share)
+        terms = {name: each.sum(-1).clamp_min(self.config.free_nats) for name, each in kl.items()}
+        terms["reconstruction"] = error.sum(dim=(-3, -2, -1))
         mask = segment.mask[:, 1:]
         metrics = {
             "posterior_entropy": masked_mean(entropy(posterior), mask),
