@@ -17,10 +17,14 @@ from tokenworlds.tokenizers.categorical import Categorical
 from tokenworlds.training.schedules.interleaved import Interleaved
 from tokenworlds.worlds.latent import Latent
 
+# A post-norm transformer learns nothing at the rate of the rest of the world, 1e-3 or 2e-3: tokens
+# of asterix then cost as much with the history as without.
+SEQUENCE_RATE = 3e-4
 NANO: Block = {
     **latent.NANO,
     "world.sequence.feedforward": 256,
     "world.sequence.positions": 32,
+    "learning.world.optimiser.rates.sequence": SEQUENCE_RATE,
 }
 NANO_CATEGORICAL: Block = {
     **latent.NANO_CATEGORICAL,
@@ -33,6 +37,7 @@ TINY: Block = {
     **latent.TINY,
     "world.sequence.feedforward": 512,
     "world.sequence.positions": 48,
+    "learning.world.optimiser.rates.sequence": SEQUENCE_RATE,
 }
 TINY_CATEGORICAL: Block = {
     **latent.TINY_CATEGORICAL,
