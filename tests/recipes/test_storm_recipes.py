@@ -1,9 +1,12 @@
 """STORM and GIT-STORM against the numbers of their released code."""
 
+import math
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
+from torch.nn import functional
 
 from tokenworlds.agent import Agent
 from tokenworlds.core.types import ActionSpace, FrameShape
@@ -97,3 +100,36 @@ def test_deepmind_control_has_the_numbers_of_the_paper() -> None:
     assert (recipe.steps, recipe.num_envs) == (500_000, 16)
     assert recipe.schedule.updates == {"world": 1 / 16, "behaviour": 1 / 16}
     assert load("git-storm", "paper", "atari:Pong").recipe.steps == 100_000
+
+
+@pytest.mark.parametrize("size", ["nano", "tiny"])
+def test_the_transformer_recovers_from_targets_that_ignore_its_input(size: str) -> None:
+    """Tokens say nothing before the tokenizer has learned. At the rate of the rest of the world,
+    post-norm blocks then ignore their input for hundreds of updates more."""
+    recipe = load("storm", size).recipe
+    optimiser = recipe.learning["world"].optimiser
+    torch.manual_seed(0)
+    tokens, vocabulary, actions, width = 8, 8, 3, recipe.world.sequence.width
+    sizes = {"tokens": tokens, "vocabulary": vocabulary, "actions": actions, "width": width}
+    sequence = recipe.world.sequence.build_from()
+    mixer, head = recipe.world.mixer.build(**sizes), nn.Linear(width, tokens * vocabulary)
+    rest = [*mixer.parameters(), *head.parameters()]
+    groups = [
+        {"params": list(sequence.parameters()), "lr": optimiser.rates["sequence"]},
+        {"params": rest, "lr": optimiser.rate},
+    ]
+    adam = torch.optim.Adam(groups)
+    marginal = torch.softmax(torch.linspace(0, 4, vocabulary), 0)
+    loss = torch.tensor(0.0)
+    for update in range(280):
+        index = torch.randint(vocabulary, (8, 16, tokens))
+        action = functional.one_hot(torch.randint(actions, (8, 16)), actions).float()
+        first = torch.zeros(8, 16, dtype=torch.bool)
+        hidden, _ = sequence.scan(mixer.look_up(index, action), first, sequence.initial(8, 16))
+        unrelated = torch.multinomial(marginal, index.numel(), replacement=True)
+        target = unrelated if update < 200 else index.roll(1, -1).flatten()
+        loss = functional.cross_entropy(head(hidden).view(-1, vocabulary), target)
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+    assert loss < 0.5 * math.log(vocabulary)
