@@ -1,7 +1,7 @@
 """STORM and GIT-STORM against the numbers of their released code."""
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -13,6 +13,7 @@ from tokenworlds.core.types import ActionSpace, FrameShape
 from tokenworlds.recipes.catalogue import RECIPES, load
 from tokenworlds.training.dry_run import check_segments, dry_run
 from tokenworlds.training.summary import count, parameter_tree
+from tokenworlds.worlds.latent import Latent
 
 # Counted from the released networks; GIT-STORM without STORM's prior, which it leaves unused.
 WORLDS = {
@@ -107,12 +108,13 @@ def test_the_transformer_recovers_from_targets_that_ignore_its_input(size: str) 
     """Tokens say nothing before the tokenizer has learned. At the rate of the rest of the world,
     post-norm blocks then ignore their input for hundreds of updates more."""
     recipe = load("storm", size).recipe
-    optimiser = recipe.learning["world"].optimiser
+    optimiser, world = recipe.learning["world"].optimiser, cast(Latent.Config, recipe.world)
     torch.manual_seed(0)
-    tokens, vocabulary, actions, width = 8, 8, 3, recipe.world.sequence.width
+    sequence: Any = world.sequence.build_from()
+    tokens, vocabulary, actions, width = 8, 8, 3, sequence.width
     sizes = {"tokens": tokens, "vocabulary": vocabulary, "actions": actions, "width": width}
-    sequence = recipe.world.sequence.build_from()
-    mixer, head = recipe.world.mixer.build(**sizes), nn.Linear(width, tokens * vocabulary)
+    mixer: Any = world.mixer.build(**sizes)
+    head = nn.Linear(width, tokens * vocabulary)
     rest = [*mixer.parameters(), *head.parameters()]
     groups = [
         {"params": list(sequence.parameters()), "lr": optimiser.rates["sequence"]},
