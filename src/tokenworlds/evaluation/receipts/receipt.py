@@ -26,6 +26,7 @@ TUNED_ON = (
     "atari:Boxing",
     "atari:KungFuMaster",
     "atari:Pong",
+    "crafter",
 )
 """Games on which settings of the recipes were chosen; scores on others were not selected."""
 
