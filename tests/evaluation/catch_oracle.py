@@ -50,10 +50,12 @@ class Exactly:
 
 @dataclass(frozen=True)
 class Oracle:
-    """What is broken. The tokenizer forgets the ball, the dynamics stands still."""
+    """What is broken. The tokenizer forgets the ball, the dynamics stands still, and with `actions`
+    it takes random ones."""
 
     tokenizer: bool = False
     dynamics: bool = False
+    actions: bool = False
     posterior: bool = False
     reward: bool = False
     termination: bool = False
@@ -108,6 +110,8 @@ class CatchRules(nn.Module):
 
     def advance(self, cells: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The next board, its reward, and whether the ball has landed."""
+        if self.broken.actions:
+            action = torch.randint(3, action.shape)
         board = rearrange(cells, "b (h w) -> b h w", h=CELLS)
         ball = (board == BALL_CELL).flatten(1).long().argmax(1)
         row = (ball // CELLS + 1).clamp(max=CELLS - 1)

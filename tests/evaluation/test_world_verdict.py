@@ -58,6 +58,7 @@ def test_a_world_that_knows_the_rules_predicts_everything() -> None:
     [
         ("tokenizer", Oracle(tokenizer=True)),
         ("dynamics", Oracle(dynamics=True)),
+        ("dynamics", Oracle(actions=True)),
         ("dynamics", Oracle(posterior=True)),
         ("reward head", Oracle(reward=True)),
         ("termination head", Oracle(termination=True)),
@@ -81,6 +82,16 @@ def test_a_policy_that_is_the_same_in_all_states_is_at_fault(marginal: float, st
     found = judge({**figures, "policy": {**figures["policy"], **known}})[-1]
     assert (found.part, found.status) == ("policy", status)
     assert ("the same actions in all states" in found.sentence) == (status == "fault")
+
+
+@pytest.mark.parametrize(("share", "status"), [(0.1, "fault"), (0.2, "good")])
+def test_dreams_that_may_differ_by_chance_alone_ignore_actions(share: float, status: str) -> None:
+    figures = measured(Oracle()).figures
+    actions = {"horizon": 8, "share": share, "error": 0.06}
+    found = judge({**figures, "actions": actions})[1]
+    assert (found.part, found.status) == ("dynamics", status)
+    assert ("ignores actions" in found.sentence) == (status == "fault")
+    assert f"{100 * share:.3g} % of what differs between dreams of 8 steps" in found.sentence
 
 
 def test_the_parts_before_the_broken_one_are_good() -> None:

@@ -161,6 +161,7 @@ def tables(document: Document) -> dict[str, dict[str, str]]:
         "Tokens, one step ahead": closed["tokens"],
         "Rewards, one step ahead": closed["reward"],
         "Terminations, one step ahead": closed["termination"],
+        "Actions in dreams": document["actions"],
         "Value calibration": document["value"],
         "Policy": document["policy"],
         "Video distance": document.get("video"),

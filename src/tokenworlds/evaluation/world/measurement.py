@@ -14,6 +14,7 @@ from tokenworlds.core.errors import NoModel, UserError
 from tokenworlds.core.inspection import AssessesStates
 from tokenworlds.core.types import ActionSpace, Reconstruction
 from tokenworlds.evaluation.dreams import to_uint8
+from tokenworlds.evaluation.world.actions import action_figures
 from tokenworlds.evaluation.world.held_out import HeldOut, choose_starts
 from tokenworlds.evaluation.world.images import FrameErrors, compare_frames, mean, ratio
 from tokenworlds.evaluation.world.loops import (
@@ -116,6 +117,7 @@ def measure(
         "value": value_figures(gauge),
         "policy": policy_figures(gauge),
         "replay": recorded_figures(gauge, replay, generator),
+        "actions": action_figures(agent, held, gauge.starts, context=CONTEXT, generator=generator),
     }
     figures["absent"] = gauge.absent
     real, known = real_windows(gauge)

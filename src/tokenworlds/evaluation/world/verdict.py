@@ -22,6 +22,8 @@ OVERFIT = 2.0
 """A world overfits if held-out tokens take more than this many times the nats of replay's."""
 IGNORED = 0.01
 """If random actions cost tokens less than this share of likelihood more, they are ignored."""
+CERTAIN = 2.0
+"""Dreams depend on actions if the share of their difference is this many standard errors."""
 SKILL = 0.25
 """The least skill of a head: 0 is that of the base rate, 1 is perfect."""
 DENSE = 0.5
@@ -105,6 +107,13 @@ def judge_dynamics(figures: Figures) -> Finding:
     if explained < KEPT * (1.0 if ceiling is None else ceiling):
         claim = "overfits its replay" if overfits(figures) else "does not predict what moves"
         return Finding("dynamics", "fault", f"The dynamics {claim}: {text}.")
+    actions = figures["actions"]
+    text += (
+        f"; {share(max(actions['share'], 0.0))} of what differs between dreams of "
+        f"{actions['horizon']} steps is due to their actions"
+    )
+    if ignores_actions(actions):
+        return Finding("dynamics", "fault", f"The dynamics ignores actions: {text}.")
     if tokens is not None and is_soft(figures):
         sentence = f"The dynamics predicts what moves, but from a soft posterior: {text}."
         return Finding("dynamics", "fault", sentence)
@@ -117,6 +126,11 @@ def overfits(figures: Figures) -> bool:
     if tokens is None or replay is None or replay["tokens"]["nll"] is None:
         return False
     return bool(tokens["nll"] > OVERFIT * replay["tokens"]["nll"])
+
+
+def ignores_actions(actions: Figures) -> bool:
+    """Whether dreams under two actions differ no more than those under one, but for chance."""
+    return bool(actions["share"] < max(IGNORED, CERTAIN * actions["error"]))
 
 
 def is_soft(figures: Figures) -> bool:
