@@ -171,6 +171,18 @@ def test_samples_from_probabilities_follow_them_and_mixing_adds_a_uniform_share(
     torch.testing.assert_close(mixed, mix_uniform(probs.log(), 0.5).exp())
 
 
+@pytest.mark.parametrize("temperature", [0.5, 2.0, 1e-3])
+def test_a_temperature_raises_probabilities_to_its_inverse(temperature: float) -> None:
+    probs = torch.tensor([0.1, 0.3, 0.6])
+    count = 20_000
+    generator = torch.Generator().manual_seed(0)
+    index = sample_from_probs(probs.expand(count, 3), generator, temperature)
+    power = probs.double() ** (1 / temperature)
+    expected = (power / power.sum()).numpy()
+    found = torch.bincount(index, minlength=3) / count
+    assert found.numpy() == pytest.approx(expected, abs=0.015)
+
+
 def test_samples_are_a_function_of_the_generator() -> None:
     log_probs = torch.zeros(64, 8).log_softmax(-1)
     first, second, other = (

@@ -1,4 +1,4 @@
-"""The factorised prior: a layer shared by all tokens is a 1x1 convolution."""
+"""The factorised prior: a layer shared by all tokens is a 1x1 convolution; temperatures."""
 
 import pytest
 import torch
@@ -7,6 +7,8 @@ from torch.nn import functional
 
 from tokenworlds.core.errors import UserError
 from tokenworlds.priors.factorised import Factorised
+from tokenworlds.priors.maskgit import MaskGIT
+from tokenworlds.priors.pixelcnn import PixelCNN
 
 SHARED = Factorised.Config(shared=True, unimix=0.0)
 
@@ -27,3 +29,21 @@ def test_a_history_that_cannot_be_sliced_is_an_error() -> None:
         SHARED.build(width=13, tokens=6, vocabulary=5)
     prior = Factorised.Config().build(width=13, tokens=6, vocabulary=5)
     assert prior.sample(torch.randn(2, 13), None).shape == (2, 6)
+
+
+@pytest.mark.parametrize("kind", [Factorised, MaskGIT, PixelCNN])
+@torch.no_grad()
+def test_a_small_temperature_samples_the_likeliest_tokens(
+    kind: type[Factorised | MaskGIT | PixelCNN],
+) -> None:
+    torch.manual_seed(0)
+    prior = kind.Config(temperature=1e-5).build(width=4 * 8, tokens=4, vocabulary=5)
+    feature = torch.randn(64, 4 * 8)
+    index = prior.sample(feature, torch.Generator().manual_seed(1))
+    likeliest = prior.score(feature, index).argmax(-1)
+    assert torch.equal(index, likeliest)
+
+
+def test_a_temperature_that_is_not_positive_is_an_error() -> None:
+    with pytest.raises(UserError, match="prior.temperature takes a number above 0, not 0"):
+        Factorised.Config(temperature=0.0)

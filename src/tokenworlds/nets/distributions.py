@@ -56,15 +56,22 @@ def mixed_probs(logits: Float[Tensor, "*rest V"], share: float) -> Float[Tensor,
 
 
 def sample_index(
-    log_probs: Float[Tensor, "*rest V"], generator: Generator | None
+    log_probs: Float[Tensor, "*rest V"], generator: Generator | None, temperature: float = 1.0
 ) -> Int[Tensor, "*rest"]:
-    return sample_from_probs(log_probs.exp(), generator)
+    return sample_from_probs(log_probs.exp(), generator, temperature)
 
 
 def sample_from_probs(
-    probs: Float[Tensor, "*rest V"], generator: Generator | None
+    probs: Float[Tensor, "*rest V"], generator: Generator | None, temperature: float = 1.0
 ) -> Int[Tensor, "*rest"]:
-    """Sample by inverting the distribution function, which takes one random number per row."""
+    """Sample by inverting the distribution function, which takes one random number per row.
+
+    Below a temperature of 1, likely indices become more likely.
+    """
+    if temperature != 1.0:
+        # The largest one becomes 1 first: the others alone underflow at small temperatures.
+        probs = (probs / probs.amax(dim=-1, keepdim=True)) ** (1 / temperature)
+        probs = probs / probs.sum(dim=-1, keepdim=True)
     reached = probs.cumsum(dim=-1)
     total = reached[..., -1:]
     chance = rand(total.shape, generator=generator, dtype=probs.dtype, device=probs.device)

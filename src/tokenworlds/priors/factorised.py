@@ -36,7 +36,8 @@ class BalanceConfig:
     `reverse-kl` is KL(prior || posterior), as STEP-VQ prints it. Free bits are nats of a whole
     frame: below them a term has no gradient, per frame or by the batch's mean (STORM). The scales
     are the default weights of the two terms; cross-entropy has only `dynamics`, without free bits.
-    `unimix` is the uniform share in the prediction.
+    `unimix` is the uniform share in the prediction. `temperature` is that of sampled tokens: below
+    1, dreams hold fewer unlikely ones.
     """
 
     objective: Objective = "kl"
@@ -45,6 +46,11 @@ class BalanceConfig:
     dynamics_scale: float = 1.0
     representation_scale: float = 0.1
     unimix: float = 0.01
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.temperature > 0:
+            raise UserError(f"prior.temperature takes a number above 0, not {self.temperature:g}")
 
 
 def balance_losses(
@@ -164,4 +170,4 @@ class Factorised(nn.Module, Component):
         self, feature: Float[Tensor, "*rest D"], generator: Generator | None
     ) -> Int[Tensor, "*rest K"]:
         probs = mixed_probs(self._logits(feature), self.config.unimix)
-        return sample_from_probs(probs, generator)
+        return sample_from_probs(probs, generator, self.config.temperature)

@@ -151,7 +151,8 @@ class MaskGIT(nn.Module, Component):
         embedded = self._embed(index).expand(len(feature), -1, -1)
         blocks = zip(feature.split(block), embedded.split(block), strict=True)
         logits = torch.cat([self._logits(*each) for each in blocks])
-        return sample_from_probs(mixed_probs(logits, self.config.unimix), generator)
+        probs = mixed_probs(logits, self.config.unimix)
+        return sample_from_probs(probs, generator, self.config.temperature)
 
 
 class BidirectionalBlock(nn.Module):

@@ -95,7 +95,8 @@ class PixelCNN(nn.Module, Component):
         codes = rearrange(self.table(index), "n w c -> n c 1 w")
         above = [each[..., : index.shape[1]] for each in above]
         logits = self._along(codes, above)[:, :, 0, -1]
-        return sample_index(mix_uniform(logits, self.config.unimix), generator)
+        log_probs = mix_uniform(logits, self.config.unimix)
+        return sample_index(log_probs, generator, self.config.temperature)
 
     def _place(self, rows: Float[Tensor, "N D"]) -> Float[Tensor, "N C H W"]:
         """The history as a map: each cell gets its slice."""

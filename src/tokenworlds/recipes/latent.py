@@ -149,6 +149,9 @@ TINY: Block = {
     "housekeeping.save_every": 2_000,
 }
 TINY_VQ: Block = {
+    # The prior learns a soft posterior, but real tokens are the nearest ones: at 1, dreams are
+    # noisier than the game, and differ by chance more than by actions.
+    "world.prior.temperature": 0.5,
     "world.tokenizer.filters": (32, 64, 64),
     "world.tokenizer.strides": (2, 2, 2),
     "world.tokenizer.codebook.codes": 64,
