@@ -45,5 +45,5 @@ def test_a_small_temperature_samples_the_likeliest_tokens(
 
 
 def test_a_temperature_that_is_not_positive_is_an_error() -> None:
-    with pytest.raises(UserError, match="prior.temperature takes a number above 0, not 0"):
+    with pytest.raises(UserError, match=r"prior\.temperature takes a number above 0, not 0"):
         Factorised.Config(temperature=0.0)

@@ -12,10 +12,9 @@ import numpy as np
 
 from tokenworlds.core import files
 from tokenworlds.core.errors import UserError
-from tokenworlds.core.files import sha256
 from tokenworlds.evaluation import results
 from tokenworlds.evaluation.comparison.description import LONGEST_RUN, RUN, Description
-from tokenworlds.evaluation.comparison.grouping import UNLIKE, differing_settings, leaves
+from tokenworlds.evaluation.comparison.grouping import UNLIKE, differing_settings
 from tokenworlds.evaluation.comparison.listing import find_runs, list_run
 from tokenworlds.evaluation.comparison.loading import Run, is_run, read_run
 from tokenworlds.evaluation.comparison.numbers import curve_points
@@ -31,6 +30,7 @@ from tokenworlds.evaluation.receipts.receipt import (
     read_receipt,
     to_text,
 )
+from tokenworlds.evaluation.receipts.settings import settings_hash
 from tokenworlds.evaluation.results import Result, Score
 from tokenworlds.published.references import reference_sets
 from tokenworlds.runs.events import read_events_with
@@ -166,7 +166,7 @@ def make_receipt(group: Sequence[Source], checkpoint: str) -> Receipt:
         steps=about.steps,
         temperature=about.temperature,
         checkpoint=checkpoint,
-        settings=settings_hash(about),
+        settings=settings_hash(about.settings),
         changes=changes_of(about.command),
         parameters=about.parameters,
         tuned_on=about.env in TUNED_ON,
@@ -187,7 +187,8 @@ def check_alike(group: Sequence[Source]) -> None:
                     f"{both} cannot share a receipt: their {words} differ ({one} and {two}): make "
                     "a receipt of each"
                 )
-        if paths := differing_settings([first.run, other.run]):
+        if settings_hash(first.about.settings) != settings_hash(other.about.settings):
+            paths = differing_settings([first.run, other.run])
             raise UserError(
                 f"{both} cannot share a receipt: their settings differ ({', '.join(paths[:3])}): "
                 "make a receipt of each"
@@ -253,13 +254,6 @@ def machine_of(source: Source) -> dict[str, Any]:
     run = source.document["run"]
     found = {name: source.about.machine.get(name) for name in MACHINE}
     return {**found, **{name: run.get(name) for name in COMPUTING}}
-
-
-def settings_hash(about: Description) -> str:
-    """Of all settings that make a difference to a score."""
-    named = [f"{path}={value}" for path, value in leaves(about.settings)]
-    text = "\n".join(sorted(line for line in named if not line.startswith(UNLIKE)))
-    return sha256(text.encode())[:16]
 
 
 def changes_of(command: str) -> tuple[str, ...]:
