@@ -89,7 +89,12 @@ NANO_MINATAR_CATEGORICAL: Block = {
 # against the entropy weight of the smaller sizes; this is the papers'.
 CONTROL_ENTROPY: Block = {"learning.behaviour.scales.entropy": 3e-4}
 # A pole is a hundredth of the pixels: without this share, reconstructions show the cart alone.
-NANO_CONTROL: Block = {**CONTROL_ENTROPY, "world.tokenizer.moving_share": 0.5}
+# Dreams start after eight frames, as in GIT-STORM: two say little of speeds.
+NANO_CONTROL: Block = {
+    **CONTROL_ENTROPY,
+    "world.tokenizer.moving_share": 0.5,
+    "learning.behaviour.length": 8,
+}
 # Positions on the track are finer than grid cells: more updates.
 NANO_STEER: Block = {
     "schedule.updates": {"world": 1 / 8, "behaviour": 1 / 8},
@@ -149,9 +154,6 @@ TINY: Block = {
     "housekeeping.save_every": 2_000,
 }
 TINY_VQ: Block = {
-    # The prior learns a soft posterior, but real tokens are the nearest ones: at 1, dreams are
-    # noisier than the game, and differ by chance more than by actions.
-    "world.prior.temperature": 0.5,
     "world.tokenizer.filters": (32, 64, 64),
     "world.tokenizer.strides": (2, 2, 2),
     "world.tokenizer.codebook.codes": 64,
