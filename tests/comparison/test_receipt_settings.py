@@ -6,7 +6,7 @@ import pytest
 
 from tokenworlds.core.config import variant
 from tokenworlds.core.description import to_json
-from tokenworlds.evaluation.receipts.settings import settings_hash, without_defaults
+from tokenworlds.evaluation.receipts.settings import differing, settings_hash, without_defaults
 from tokenworlds.recipes.catalogue import load
 from tokenworlds.tokenizers.fsq import FSQ
 
@@ -23,6 +23,7 @@ def test_a_run_from_before_a_setting_existed_has_the_hash_of_its_default() -> No
     del before["world"]["prior"]["temperature"]
     del before["learning"]["world"]["average"]
     assert settings_hash(before) == settings_hash(now)
+    assert differing(before, now) == []
 
 
 @pytest.mark.parametrize(
@@ -37,6 +38,11 @@ def test_a_run_from_before_a_setting_existed_has_the_hash_of_its_default() -> No
 )
 def test_another_value_of_any_setting_gives_another_hash(change: dict[str, Any]) -> None:
     assert settings_hash(settings(**change)) != settings_hash(settings())
+
+
+def test_the_settings_that_differ_are_named() -> None:
+    other = settings(**{"behaviour.horizon": 9, "world.prior.temperature": 0.5})
+    assert differing(settings(), other) == ["behaviour.horizon", "world.prior.temperature"]
 
 
 def test_how_often_a_run_is_evaluated_does_not_matter() -> None:

@@ -29,8 +29,8 @@ def constant(self: Projection, mixed: Tensor, action: Tensor) -> Tensor:
     return finish(self, mixed * CONSTANT.expand(mixed.shape[-1]), action)
 
 
-def other_generator(probs: Tensor, generator: Any) -> Tensor:
-    return sample_from_probs(probs, torch.Generator())
+def other_generator(probs: Tensor, generator: Any, temperature: float) -> Tensor:
+    return sample_from_probs(probs, torch.Generator(), temperature)
 
 
 PLANTS: dict[str, tuple[Any, str, Callable[..., Tensor]]] = {

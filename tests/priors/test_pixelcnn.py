@@ -73,9 +73,9 @@ def test_every_cell_is_sampled_from_its_prediction(
     prior, feature = make_prior(side, kernel=kernel), feature_of(side, 2, 5)
     sampled_from: list[Tensor] = []
 
-    def record(log_probs: Tensor, generator: Any) -> Tensor:
+    def record(log_probs: Tensor, generator: Any, temperature: float) -> Tensor:
         sampled_from.append(log_probs)
-        return sample_index(log_probs, generator)
+        return sample_index(log_probs, generator, temperature)
 
     monkeypatch.setattr("tokenworlds.priors.pixelcnn.sample_index", record)
     index = prior.sample(feature, torch.Generator().manual_seed(0))

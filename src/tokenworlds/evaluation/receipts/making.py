@@ -14,7 +14,7 @@ from tokenworlds.core import files
 from tokenworlds.core.errors import UserError
 from tokenworlds.evaluation import results
 from tokenworlds.evaluation.comparison.description import LONGEST_RUN, RUN, Description
-from tokenworlds.evaluation.comparison.grouping import UNLIKE, differing_settings
+from tokenworlds.evaluation.comparison.grouping import UNLIKE
 from tokenworlds.evaluation.comparison.listing import find_runs, list_run
 from tokenworlds.evaluation.comparison.loading import Run, is_run, read_run
 from tokenworlds.evaluation.comparison.numbers import curve_points
@@ -30,7 +30,7 @@ from tokenworlds.evaluation.receipts.receipt import (
     read_receipt,
     to_text,
 )
-from tokenworlds.evaluation.receipts.settings import settings_hash
+from tokenworlds.evaluation.receipts.settings import differing, settings_hash
 from tokenworlds.evaluation.results import Result, Score
 from tokenworlds.published.references import reference_sets
 from tokenworlds.runs.events import read_events_with
@@ -187,8 +187,7 @@ def check_alike(group: Sequence[Source]) -> None:
                     f"{both} cannot share a receipt: their {words} differ ({one} and {two}): make "
                     "a receipt of each"
                 )
-        if settings_hash(first.about.settings) != settings_hash(other.about.settings):
-            paths = differing_settings([first.run, other.run])
+        if paths := differing(first.about.settings, other.about.settings):
             raise UserError(
                 f"{both} cannot share a receipt: their settings differ ({', '.join(paths[:3])}): "
                 "make a receipt of each"

@@ -16,9 +16,20 @@ def settings_hash(settings: Mapping[str, Any]) -> str:
     A setting that a later version adds has a default that changes nothing: runs from before and
     after it have the same hash.
     """
-    named = [f"{path}={value}" for path, value in leaves(without_defaults(settings))]
-    text = "\n".join(sorted(line for line in named if not line.startswith(UNLIKE)))
+    text = "\n".join(sorted(f"{path}={value}" for path, value in stated(settings).items()))
     return sha256(text.encode())[:16]
+
+
+def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """The paths of the settings that count and differ."""
+    first, second = stated(one), stated(other)
+    return [path for path in first | second if first.get(path) != second.get(path)]
+
+
+def stated(settings: Mapping[str, Any]) -> dict[str, str]:
+    """The settings that count, by path."""
+    found = leaves(without_defaults(settings))
+    return {path: value for path, value in found if not path.startswith(UNLIKE)}
 
 
 def without_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
