@@ -37,7 +37,7 @@ class BalanceConfig:
     frame: below them a term has no gradient, per frame or by the batch's mean (STORM). The scales
     are the default weights of the two terms; cross-entropy has only `dynamics`, without free bits.
     `unimix` is the uniform share in the prediction. `temperature` is that of sampled tokens: below
-    1, dreams hold fewer unlikely ones.
+    1, unlikely tokens are rarer in dreams.
     """
 
     objective: Objective = "kl"

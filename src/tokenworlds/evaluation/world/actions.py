@@ -82,9 +82,10 @@ def squares(difference: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest"]:
 
 def two_actions(space: ActionSpace, states: int, generator: Generator) -> Tensor:
     """Two different actions for each state, twice each, in the order (state action time)."""
-    first, second = (random_actions(space, states, generator) for _ in range(2))
+    first = random_actions(space, states, generator)
     if space.discrete:
-        # Any other action is as likely as any.
-        step = second % max(space.size - 1, 1) + 1
-        second = (first + step) % space.size
+        others = ActionSpace(max(space.size - 1, 1))
+        second = (first + 1 + random_actions(others, states, generator)) % space.size
+    else:
+        second = random_actions(space, states, generator)
     return repeat(torch.stack([first, second], 1), "w a ... -> (w a n) ...", n=2)

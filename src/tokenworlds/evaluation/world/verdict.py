@@ -23,7 +23,7 @@ OVERFIT = 2.0
 IGNORED = 0.01
 """If random actions cost tokens less than this share of likelihood more, they are ignored."""
 CERTAIN = 2.0
-"""Dreams depend on actions if the share of their difference is this many standard errors."""
+"""Dreams depend on actions if `actions.share` is more than this many standard errors above 0."""
 SKILL = 0.25
 """The least skill of a head: 0 is that of the base rate, 1 is perfect."""
 DENSE = 0.5
@@ -99,7 +99,7 @@ def judge_dynamics(figures: Figures) -> Finding:
     text = f"one step ahead, {share(explained)} of the variance of changed pixels is explained"
     if ceiling is not None:
         text += f", where reconstructions explain {share(ceiling)}"
-    text += token_text(figures)
+    text += token_text(figures) + action_text(figures["actions"])
     if ceiling is not None and ceiling < EXPLAINED:
         return Finding(
             "dynamics", "unknown", f"The dynamics cannot be judged behind such a tokenizer: {text}."
@@ -107,12 +107,7 @@ def judge_dynamics(figures: Figures) -> Finding:
     if explained < KEPT * (1.0 if ceiling is None else ceiling):
         claim = "overfits its replay" if overfits(figures) else "does not predict what moves"
         return Finding("dynamics", "fault", f"The dynamics {claim}: {text}.")
-    actions = figures["actions"]
-    text += (
-        f"; {share(max(actions['share'], 0.0))} of what differs between dreams of "
-        f"{actions['horizon']} steps is due to their actions"
-    )
-    if ignores_actions(actions):
+    if ignores_actions(figures["actions"]):
         return Finding("dynamics", "fault", f"The dynamics ignores actions: {text}.")
     if tokens is not None and is_soft(figures):
         sentence = f"The dynamics predicts what moves, but from a soft posterior: {text}."
@@ -130,7 +125,14 @@ def overfits(figures: Figures) -> bool:
 
 def ignores_actions(actions: Figures) -> bool:
     """Whether dreams under two actions differ no more than those under one, but for chance."""
-    return bool(actions["share"] < max(IGNORED, CERTAIN * actions["error"]))
+    return bool(actions["share"] <= CERTAIN * actions["error"])
+
+
+def action_text(actions: Figures) -> str:
+    return (
+        f"; {share(max(actions['share'], 0.0))} of what differs between dreams of "
+        f"{actions['horizon']} steps is due to their actions"
+    )
 
 
 def is_soft(figures: Figures) -> bool:
