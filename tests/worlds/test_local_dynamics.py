@@ -37,9 +37,11 @@ def with_weights(world: Latent) -> Latent:
     return world
 
 
-@pytest.mark.parametrize("embeds", ["index", "vector"])
-def test_token_look_up_equals_multiplication_of_one_hots(embeds: str) -> None:
-    dynamics = local(embeds=embeds)
+@pytest.mark.parametrize(
+    ("embeds", "predicts"), [("index", "index"), ("vector", "index"), ("vector", "vector")]
+)
+def test_token_look_up_equals_multiplication_of_one_hots(embeds: str, predicts: str) -> None:
+    dynamics = local(embeds=embeds, predicts=predicts)
     vectors = torch.randn(VOCABULARY, 6) if embeds == "vector" else None
     index = torch.randint(0, VOCABULARY, (2, 4, 121))
     previous = torch.randint(0, VOCABULARY + 1, (2, 4, 121))
@@ -91,6 +93,23 @@ def test_codes_that_are_alike_are_embedded_alike_at_any_scale_of_the_codebook() 
     torch.testing.assert_close(scaled, ours, atol=1e-4, rtol=1e-4)
 
 
+def test_before_any_update_the_present_code_is_the_likeliest_and_then_those_near_it() -> None:
+    dynamics = local(embeds="vector", predicts="vector")
+    assert dynamics.nearness is not None
+    vectors = torch.tensor([0.0, 1.0, 3.0, 7.0, 20.0]).unsqueeze(-1).expand(-1, 6)
+    index, unknown = torch.full((1, 121), 1), torch.full((1, 121), dynamics.unknown)
+    given = (torch.randn(1, ACTIONS), torch.randn(1, WIDTH))
+    cells = dynamics.look_up(index, unknown, *given, vectors)
+    logits = cells[..., -VOCABULARY:]
+    assert torch.equal(logits.argsort(descending=True)[0, 0], torch.tensor([1, 0, 2, 3, 4]))
+    torch.testing.assert_close(logits.amax(dim=-1), torch.zeros(1, 121), atol=1e-5, rtol=0)
+
+
+def test_vectors_are_predicted_where_tokens_have_them() -> None:
+    with pytest.raises(ValueError, match="predicts=vector needs embeds=vector"):
+        LocalDynamics.Config(predicts="vector")
+
+
 def test_a_cell_lies_in_the_middle_of_what_the_heads_read() -> None:
     with pytest.raises(ValueError, match="pooled_kernel takes 1, 3, 5 and so on, not 2"):
         LocalDynamics.Config(pooled_kernel=2)
@@ -106,11 +125,17 @@ def test_heads_read_each_cell_with_its_neighbours(kernel: int, seen: int) -> Non
 
 
 BY_VECTOR = LocalDynamics.Config(channels=8, embeds="vector", pooled_kernel=3)
+TO_VECTOR = replace(BY_VECTOR, predicts="vector")
 
 
 @pytest.mark.parametrize(
     ("name", "changes"),
-    [("step-vq-m", {}), ("step-vq-t", {}), ("step-vq-m", {"local": BY_VECTOR})],
+    [
+        ("step-vq-m", {}),
+        ("step-vq-t", {}),
+        ("step-vq-m", {"local": BY_VECTOR}),
+        ("step-vq-m", {"local": TO_VECTOR}),
+    ],
 )
 def test_a_dream_predicts_what_the_losses_compare(name: str, changes: dict[str, Any]) -> None:
     world, real = with_weights(build(name, memory=0, **changes)), segment(firsts=(3,))
@@ -171,8 +196,11 @@ def test_codes_that_are_not_learned_have_vectors_too(tokenizer: Any) -> None:
     assert world.local.current.grad is not None
 
 
-def test_tokens_without_a_shared_codebook_are_embedded_by_index() -> None:
-    world = build(tokenizer=ResidualVQ.Config(), local=BY_VECTOR)
+@pytest.mark.parametrize("config", [BY_VECTOR, TO_VECTOR])
+def test_tokens_without_a_shared_codebook_are_embedded_by_index(
+    config: LocalDynamics.Config,
+) -> None:
+    world = build(tokenizer=ResidualVQ.Config(), local=config)
     assert world.local is not None
     assert len(world.local.current) == world.tokenizer.vocabulary
     world.losses(segment())

@@ -11,6 +11,11 @@ from torch.nn import functional
 
 from tokenworlds.core.config import Component, ConfigOf
 from tokenworlds.nets.blocks import finish_map
+from tokenworlds.nets.codebooks import squared_distance
+
+Embedding = Literal["index", "vector"]
+STEP, SPREAD = 3.0, 8.0
+"""Scales at the start: of changes of vectors, and of squared distances where codes are unlikely."""
 
 
 class LocalDynamics(nn.Module, Component):
@@ -25,16 +30,21 @@ class LocalDynamics(nn.Module, Component):
         """`pooled` is the number of channels that the heads read of all cells together, from
         `pooled_kernel` x `pooled_kernel` cells each. `embeds` is what a token is embedded by: its
         index, or the vector of its code, if all tokens share a codebook. Codes that look alike are
-        then alike from the start."""
+        then alike from the start. `predicts="vector"` also predicts by how much the vector of each
+        cell changes, and makes the codes near the result likely: until the dynamics are learned,
+        these are the present ones."""
 
         channels: int = 32
         layers: int = 2
         groups: int = 4
         pooled: int = 64
         pooled_kernel: int = 1
-        embeds: Literal["index", "vector"] = "index"
+        embeds: Embedding = "index"
+        predicts: Embedding = "index"
 
         def __post_init__(self) -> None:
+            if self.predicts == "vector" and self.embeds == "index":
+                raise ValueError("predicts=vector needs embeds=vector, which gives cells vectors")
             if self.pooled_kernel < 1 or self.pooled_kernel % 2 == 0:
                 raise ValueError(f"pooled_kernel takes 1, 3, 5 and so on, not {self.pooled_kernel}")
 
@@ -68,6 +78,11 @@ class LocalDynamics(nn.Module, Component):
             for _ in range(config.layers)
         )
 
+        by_distance = self.by_vector and config.predicts == "vector"
+        self.nearness = Nearness(config.channels, rows) if by_distance else None
+        self.width = config.channels + (vocabulary if by_distance else 0)
+        """Of a cell: what the prior's layer reads, then logits of tokens, if any."""
+
         # Of its own, because what a step scores hardly weighs in the dynamics of all cells.
         self.alone = config.pooled_kernel == 1
         self.outcome = nn.Sequential(
@@ -89,9 +104,13 @@ class LocalDynamics(nn.Module, Component):
 
         `vectors` are those of all codes, if tokens are embedded by them.
         """
-        current, before = self._embeddings(vectors)
+        codes = None if vectors is None else standardise(vectors)
+        current, before = self._embeddings(codes)
         tokens = sample @ current + previous @ before
-        return self._convolve(tokens, self.action(action) + self.history(history))
+        cells = self._convolve(tokens, self.action(action) + self.history(history))
+        if self.nearness is None or codes is None:
+            return cells
+        return self.nearness.add(cells, sample @ codes, codes)
 
     def look_up(
         self,
@@ -102,18 +121,20 @@ class LocalDynamics(nn.Module, Component):
         vectors: Float[Tensor, "V E"] | None = None,
     ) -> Float[Tensor, "*rest K C"]:
         """The same from indices."""
-        current, before = self._embeddings(vectors)
+        codes = None if vectors is None else standardise(vectors)
+        current, before = self._embeddings(codes)
         before = functional.pad(before, (0, 0, 0, 1))
         tokens = functional.embedding(index, current) + functional.embedding(previous, before)
-        return self._convolve(tokens, self.action(action) + self.history(history))
+        cells = self._convolve(tokens, self.action(action) + self.history(history))
+        if self.nearness is None or codes is None:
+            return cells
+        return self.nearness.add(cells, functional.embedding(index, codes), codes)
 
-    def _embeddings(self, vectors: Float[Tensor, "V E"] | None) -> tuple[Tensor, Tensor]:
+    def _embeddings(self, codes: Float[Tensor, "V E"] | None) -> tuple[Tensor, Tensor]:
         """Of the tokens of the last frame, and of the one before."""
-        if vectors is None:
+        if codes is None:
             return self.current, self.previous
-        centred = vectors - vectors.mean(dim=0)
-        standard = centred / centred.square().mean().sqrt().clamp_min(1e-6)
-        return standard @ self.current, standard @ self.previous
+        return codes @ self.current, codes @ self.previous
 
     def _convolve(
         self, tokens: Float[Tensor, "*rest K C"], everywhere: Float[Tensor, "*rest C"]
@@ -127,7 +148,7 @@ class LocalDynamics(nn.Module, Component):
 
     def summarise(self, cells: Float[Tensor, "*rest K C"]) -> Float[Tensor, "*rest E"]:
         """Maximum and mean of each channel: whether something happens anywhere, and how much."""
-        found = self._outcomes(cells)
+        found = self._outcomes(cells[..., : self.channels])
         return torch.cat(
             [reduce(found, "... k c -> ... c", how) for how in ("max", "mean")], dim=-1
         )
@@ -140,3 +161,30 @@ class LocalDynamics(nn.Module, Component):
         maps = self.outcome(rearrange(flat, "b (h w) c -> b c h w", h=self.height))
         found: list[Tensor] = unpack(rearrange(maps, "b c h w -> b (h w) c"), lead, "* k c")
         return found[0]
+
+
+class Nearness(nn.Module):
+    """Logits of the tokens of each cell: codes are likely near the vector that is predicted."""
+
+    def __init__(self, channels: int, code_width: int) -> None:
+        super().__init__()
+        self.change = nn.Linear(channels, code_width)
+        nn.init.zeros_(self.change.weight)
+        nn.init.zeros_(self.change.bias)
+        self.sharpness = nn.Parameter(torch.zeros(()))
+
+    def add(
+        self,
+        cells: Float[Tensor, "*rest K C"],
+        present: Float[Tensor, "*rest K E"],
+        codes: Float[Tensor, "V E"],
+    ) -> Float[Tensor, "*rest K W"]:
+        """The cells, each followed by its logits."""
+        distance = squared_distance(present + STEP * self.change(cells), codes)
+        return torch.cat([cells, -self.sharpness.exp() / SPREAD * distance], dim=-1)
+
+
+def standardise(vectors: Float[Tensor, "V E"]) -> Float[Tensor, "V E"]:
+    """Their mean is 0, and that of their squares 1: codebooks grow and shrink as they learn."""
+    centred = vectors - vectors.mean(dim=0)
+    return centred / centred.square().mean().sqrt().clamp_min(1e-6)

@@ -119,10 +119,18 @@ class Factorised(nn.Module, Component):
         shared: bool = False
 
     def __init__(
-        self, config: Config, *, width: int, tokens: int, vocabulary: int, local: int = 0
+        self,
+        config: Config,
+        *,
+        width: int,
+        tokens: int,
+        vocabulary: int,
+        local: int = 0,
+        scored: bool = False,
     ) -> None:
         """With `local`, a vector of this width for each token follows the history, and one layer
-        maps all of these vectors to logits, which are added."""
+        maps all of these vectors to logits, which are added. `scored`: each vector is followed by
+        logits of its token, which are added, too."""
         super().__init__()
         self.config = config
         if config.shared and width % tokens:
@@ -132,7 +140,7 @@ class Factorised(nn.Module, Component):
             )
         self.slices, self.vocabulary = tokens if config.shared else 1, vocabulary
         self.logits = nn.Linear(width // self.slices, tokens // self.slices * vocabulary)
-        self.width = width
+        self.width, self.scored = width, scored
         self.cells = nn.Linear(local, vocabulary, bias=False) if local else None
         if self.cells is not None:
             nn.init.zeros_(self.cells.weight)
@@ -151,8 +159,11 @@ class Factorised(nn.Module, Component):
         logits: Tensor = self.logits(slices)
         logits = rearrange(logits, "... s (k v) -> ... (s k) v", v=self.vocabulary)
         if self.cells is not None:
-            cells = rearrange(vectors, "... (k c) -> ... k c", c=self.cells.in_features)
-            logits = logits + self.cells(cells)
+            channels, scored = self.cells.in_features, self.vocabulary if self.scored else 0
+            cells = rearrange(vectors, "... (k c) -> ... k c", c=channels + scored)
+            logits = logits + self.cells(cells[..., :channels])
+            if self.scored:
+                logits = logits + cells[..., channels:]
         return logits
 
     def losses(

@@ -108,12 +108,13 @@ class Latent(nn.Module, Component):
         self.mixer = config.mixer.build(actions=action_space.size, width=width, **sizes)
         local = config.local if has_cells(self.tokenizer, config.prior) else None
         channels, pooled = (local.channels, local.pooled) if local else (0, 0)
-        self.prior = config.prior.build_from(width=width, local=channels, **sizes)
+        vectors = shared_vectors(self.tokenizer)
+        scored = local is not None and local.predicts == "vector" and vectors is not None
+        self.prior = config.prior.build_from(width=width, local=channels, scored=scored, **sizes)
         self.reward = config.reward.build(width=width + 2 * pooled)
         self.termination = config.termination.build(width=width + 2 * pooled)
         self.local: LocalDynamics | None = None
         if local is not None:
-            vectors = shared_vectors(self.tokenizer)
             self.local = local.build(
                 grid=self.tokenizer.grid,
                 vocabulary=sizes["vocabulary"],
@@ -121,7 +122,7 @@ class Latent(nn.Module, Component):
                 actions=action_space.size,
                 width=width,
             )
-        self.hidden_width = width + channels * sizes["tokens"]
+        self.hidden_width = width + (self.local.width if self.local else 0) * sizes["tokens"]
         grid = cell_grid(self.tokenizer)
         self.cells = None if grid is None else Cells(grid, sizes["vocabulary"])
         self.feature_shape: tuple[int, ...] = (sizes["tokens"] * sizes["vocabulary"] + width,)
@@ -162,7 +163,7 @@ class Latent(nn.Module, Component):
         if self.local is None:
             return hidden
         history, flat = hidden[..., : self.sequence.width], hidden[..., self.sequence.width :]
-        cells = rearrange(flat, "... (k c) -> ... k c", c=self.local.channels)
+        cells = rearrange(flat, "... (k c) -> ... k c", c=self.local.width)
         return torch.cat([history, self.local.summarise(cells)], dim=-1)
 
     def _encode(self, frames: Float[Tensor, "B T C H W"]) -> tuple[int, Codes]:
