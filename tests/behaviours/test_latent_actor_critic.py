@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from tokenworlds.behaviours.latent_actor_critic import LatentActorCritic
+from tokenworlds.core.errors import UserError
 from tokenworlds.core.types import ActionSpace, Outcome, Segment, View
 from tokenworlds.nets.distributions import Bins, TwoHot
 
@@ -92,6 +93,44 @@ def test_the_entropy_term_keeps_the_policy_random() -> None:
         learn(agent, 100, entropy=entropy)
         entropies.append(agent.policy(torch.eye(5)).entropy())
     assert (entropies[0] > entropies[1]).all()
+
+
+class Flatterer(Chain):
+    """Every imagined step pays 1; real ones pay nothing."""
+
+    def states(self, segment: Segment, steps: int) -> Tensor:
+        return segment.action.flatten()
+
+    def step(
+        self, carry: Tensor, action: Tensor, generator: Generator | None = None
+    ) -> tuple[Tensor, Outcome]:
+        return carry, Outcome(torch.ones(len(carry)), torch.zeros(len(carry)))
+
+
+def test_dreams_start_from_every_state_and_real_rewards_correct_their_promises() -> None:
+    room = torch.arange(5).repeat(4, 2)
+    segment = segment_of(torch.zeros(4, 10, 8, 8, 3, dtype=torch.uint8), room)
+    values = []
+    for starts in ("last", "every"):
+        agent, generator = behaviour(starts=starts), torch.Generator().manual_seed(0)
+        optimizer = torch.optim.Adam(agent.parameters(), lr=1e-2)
+        for _ in range(200):
+            losses = agent.losses(Flatterer(), segment, generator)
+            assert losses.terms["actor"].shape == (HORIZON, 4 if starts == "last" else 40)
+            optimizer.zero_grad()
+            losses.total({"replay_critic": 10.0} if starts == "every" else {}).backward()
+            optimizer.step()
+            for follow in losses.after:
+                follow()
+        values.append(TwoHot(agent.critic(torch.eye(5)), "symlog").mean[4].item())
+    assert values[0] > 5
+    assert values[1] < 0.6 * values[0]
+
+
+def test_a_world_without_all_states_is_refused_in_one_sentence() -> None:
+    agent = behaviour(starts="every")
+    with pytest.raises(UserError, match="chain does not: take starts=last"):
+        agent.losses(Chain(), start_in(torch.tensor([1])), None)
 
 
 def test_a_dream_aligns_actions_with_their_outcomes() -> None:

@@ -8,9 +8,12 @@ import torch
 from latent_parts import STEPS, build, observe_all, segment, window
 from torch import Tensor
 
+from tokenworlds.core.trees import map_tensors
 from tokenworlds.core.types import ActionSpace, Segment
+from tokenworlds.nets.local_dynamics import LocalDynamics
 from tokenworlds.worlds.latent import Latent
 
+BY_VECTOR = LocalDynamics.Config(channels=8, embeds="vector", predicts="vector")
 RECIPES = ["step-vq-m", "step-vq-t", "cb-m", "cb-t"]
 
 
@@ -22,6 +25,31 @@ def test_acting_and_dreaming_start_from_the_same_state(name: str, memory: int) -
     for end in range(1, STEPS + 1):
         started = world.view(world.start(window(real, end), steps=4)).feature
         torch.testing.assert_close(started, features[end - 1], atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        *((name, {}) for name in RECIPES),
+        ("step-vq-m", {"local": BY_VECTOR}),
+        ("step-vq-t", {"sequence.window": 4}),
+    ],
+)
+def test_the_states_of_a_segment_are_those_that_dreams_start_from(
+    name: str, changes: dict[str, Any]
+) -> None:
+    world, real = build(name, **changes), segment(firsts=(0, 3))
+    every = world.states(real, steps=2)
+    action = torch.tensor([1, 2, 0])
+    for end in range(1, STEPS + 1):
+        one = world.start(window(real, end), steps=2)
+        same = map_tensors(lambda leaf, end=end: leaf[end - 1 :: STEPS], every)
+        for _ in range(2):
+            features = [world.view(each).feature for each in (one, same)]
+            torch.testing.assert_close(*features, atol=1e-4, rtol=1e-4)
+            one, outcome = world.step(one, action, torch.Generator().manual_seed(end))
+            same, other = world.step(same, action, torch.Generator().manual_seed(end))
+            torch.testing.assert_close(outcome.reward, other.reward, atol=1e-4, rtol=1e-4)
 
 
 def test_a_short_memory_forgets_older_steps() -> None:

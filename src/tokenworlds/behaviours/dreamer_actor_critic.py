@@ -29,6 +29,7 @@ from tokenworlds.nets.returns import (
     ReturnRange,
     lambda_return,
     move_towards,
+    replayed_return,
     slow_copy,
     survival,
 )
@@ -190,23 +191,10 @@ class DreamerActorCritic(nn.Module, Component):
         bootstrap: Float[Tensor, "B t"],
         segment: Segment,
     ) -> Losses:
-        """The critic on replayed rewards; its gradient enters the world.
-
-        The return of a step bootstraps from the imagined return of the next state. A truncated
-        step has no stored next state, and does not count.
-        """
+        """The critic on replayed rewards; its gradient enters the world."""
         steps = segment.window(slice(1, None))
-        terminated, truncated = steps.terminated[:, :-1], steps.truncated[:, :-1]
-        follows = steps.mask[:, 1:] & ~steps.first[:, 1:] & ~truncated
-        known = steps.mask[:, :-1] & (terminated | follows)
-        go_on = self.config.discount * (1 - terminated.to(bootstrap.dtype))
-        returns, running = [], bootstrap[:, -1]
-        for time in reversed(range(known.shape[1])):
-            ahead = torch.lerp(bootstrap[:, time + 1], running, self.config.return_lambda)
-            found = steps.reward[:, time] + go_on[:, time] * ahead
-            running = torch.where(known[:, time], found, bootstrap[:, time])
-            returns.append(running)
-        target = torch.stack(returns[::-1], dim=1)
+        discount, lambda_ = self.config.discount, self.config.return_lambda
+        target, known = replayed_return(steps, bootstrap, discount, lambda_)
         critic = TwoHot(self.critic(feature[:, :-1]), "symexp")
         loss = self._critic_loss(critic, feature[:, :-1], target) * known
         masks = {"replay_critic": torch.ones_like(loss)}

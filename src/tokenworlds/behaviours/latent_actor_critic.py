@@ -4,15 +4,19 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
+from einops import rearrange
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
 from tokenworlds.behaviours.imagination import Trajectory, imagine, rollout
+from tokenworlds.core.capabilities import ReadsStates
 from tokenworlds.core.config import Component, ConfigOf
+from tokenworlds.core.errors import UserError
 from tokenworlds.core.inspection import Assessment
+from tokenworlds.core.overrides import snake_case
 from tokenworlds.core.protocols import World
 from tokenworlds.core.sharing import mean
 from tokenworlds.core.types import (
@@ -35,9 +39,12 @@ from tokenworlds.nets.returns import (
     ReturnRange,
     lambda_return,
     move_towards,
+    replayed_return,
     slow_copy,
     survival,
 )
+
+REPLAY = "replay_critic"
 
 
 class LatentActorCritic(nn.Module, Component):
@@ -47,7 +54,9 @@ class LatentActorCritic(nn.Module, Component):
     class Config(ConfigOf["LatentActorCritic"]):
         """`range_floor` is the least spread of returns that advantages are divided by. `local`
         adds convolutions over the grid of tokens, which actor and critic share. It has no effect
-        in worlds whose tokens have no grid."""
+        in worlds whose tokens have no grid. `starts="every"`: dreams start from every state of a
+        segment instead of the last one, and the critic also learns the returns of the segment's
+        own rewards, as in DreamerV3."""
 
         horizon: int = 16
         discount: float = 0.985
@@ -61,6 +70,7 @@ class LatentActorCritic(nn.Module, Component):
         range_decay: float = 0.99
         range_floor: float = 1.0
         local: CellSummary.Config | None = None
+        starts: Literal["last", "every"] = "last"
 
     def __init__(
         self,
@@ -111,6 +121,10 @@ class LatentActorCritic(nn.Module, Component):
         return choose(self.policy(view.compact_feature), temperature, generator), carry
 
     @property
+    def dreams_from_every(self) -> bool:
+        return self.config.starts == "every"
+
+    @property
     def discount(self) -> float:
         return self.config.discount
 
@@ -130,8 +144,17 @@ class LatentActorCritic(nn.Module, Component):
         return Assessment(value, policy.entropy(), policy), carry
 
     def losses(self, world: World, segment: Segment, generator: Generator | None) -> Losses:
-        """Dream from the end of a segment, then compute the losses of the dream."""
-        return self.losses_of(self.dream(world, world.start(segment, self.horizon), generator))
+        """Dream from a segment, then compute the losses of the dream."""
+        if not self.dreams_from_every:
+            return self.losses_of(self.dream(world, world.start(segment, self.horizon), generator))
+        if not isinstance(world, ReadsStates):
+            name = snake_case(type(world).__name__)
+            raise UserError(
+                "behaviour.starts=every needs a world that gives every state of a segment, as "
+                f"latent does, and {name} does not: take starts=last"
+            )
+        states = world.states(segment, self.horizon)
+        return self.losses_of(self.dream(world, states, generator), segment)
 
     @torch.no_grad()
     def dream(self, world: World, carry: Carry, generator: Generator | None) -> Trajectory:
@@ -145,8 +168,11 @@ class LatentActorCritic(nn.Module, Component):
         )
         return rollout(steps, stack_features)
 
-    def losses_of(self, dream: Trajectory) -> Losses:
-        """`actor`, `entropy` (negative), `critic` and `slow_critic`, weighted by survival."""
+    def losses_of(self, dream: Trajectory, segment: Segment | None = None) -> Losses:
+        """`actor`, `entropy` (negative), `critic` and `slow_critic`, weighted by survival.
+
+        With the segment whose every state the dream starts from, also `replay_critic`.
+        """
         feature = self._read(dream.observed)
         values, policy = TwoHot(self.critic(feature), self.config.bins), self._policy(feature[:-1])
         value = values.mean.detach()
@@ -171,7 +197,22 @@ class LatentActorCritic(nn.Module, Component):
             "value_error": mean((target - value[:-1]).abs()),
         }
         after = (partial(self._after, target),)
-        return Losses(terms, dict.fromkeys(terms, weight), metrics, after, {"entropy": 3e-4})
+        losses = Losses(terms, dict.fromkeys(terms, weight), metrics, after, {"entropy": 3e-4})
+        return losses if segment is None else losses | self._replayed(critic, target[0], segment)
+
+    def _replayed(self, critic: TwoHot, imagined: Float[Tensor, " B"], segment: Segment) -> Losses:
+        """The critic on the segment's own rewards; where it ends, the return is the imagined one.
+
+        Without these, values of imagined states rise by themselves: dreams go where the critic is
+        too high, and it learns from them.
+        """
+        batch = len(segment.first)
+        bootstrap = rearrange(imagined, "(b t) -> b t", b=batch)
+        discount, lambda_ = self.config.discount, self.config.return_lambda
+        target, known = replayed_return(segment, bootstrap, discount, lambda_)
+        logits = rearrange(critic.logits[0], "(b t) v -> b t v", b=batch)
+        term = TwoHot(logits[:, :-1], self.config.bins).loss(target)
+        return Losses({REPLAY: term}, {REPLAY: known}, scales={REPLAY: 0.3})
 
     def _after(self, target: Float[Tensor, "T B"]) -> None:
         self.return_range.update(target)

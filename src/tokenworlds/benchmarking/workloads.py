@@ -17,7 +17,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from tokenworlds.agent import BEHAVIOUR, JOINT, Agent
 from tokenworlds.benchmarking.meters import Task
-from tokenworlds.core.capabilities import CachesTokens
+from tokenworlds.core.capabilities import CachesTokens, ChoosesStarts
 from tokenworlds.core.protocols import Tokenizer
 from tokenworlds.core.seeding import seed_everything, torch_generator
 from tokenworlds.core.trees import map_tensors
@@ -174,6 +174,8 @@ def dream_workloads(
     if joint:
         # A joint update dreams from every step but the last.
         rows, length = rows * (length - 1), 1
+    elif isinstance(agent.behaviour, ChoosesStarts) and agent.behaviour.dreams_from_every:
+        rows, length = rows * length, 1
     if horizon:
         run = partial(dream, agent, horizon=horizon, generator=generator)
         yield Workload("dream", "dream", rows, horizon, on_rows(sample(rows, length), run), learner)

@@ -52,12 +52,28 @@ class GivesStates(Protocol):
 
 
 @runtime_checkable
+class ReadsStates(Protocol):
+    """A world that gives the state of every real step of a segment, without gradients."""
+
+    def states(self, segment: Segment, steps: int) -> Carry:
+        """Rows in the order (b t); from each, `steps` steps can be imagined."""
+
+
+@runtime_checkable
 class LearnsFromStates(Protocol):
     """A behaviour that shares an update with the world, with dreams from every state."""
 
     def losses_from_states(
         self, world: World, states: Carry, segment: Segment, generator: Generator | None
     ) -> Losses: ...
+
+
+@runtime_checkable
+class ChoosesStarts(Protocol):
+    """A behaviour that may dream from every state of its segments, not only from the last one."""
+
+    @property
+    def dreams_from_every(self) -> bool: ...
 
 
 @runtime_checkable

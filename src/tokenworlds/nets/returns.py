@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from tokenworlds.core.constants import spaced
 from tokenworlds.core.sharing import gathered, total
-from tokenworlds.core.types import masked_mean
+from tokenworlds.core.types import Segment, masked_mean
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
@@ -32,6 +32,28 @@ def lambda_return(
         running = reward[step] + discount * (1 - terminated[step]) * ahead
         returns.append(running)
     return torch.stack(returns[::-1])
+
+
+@torch.no_grad()
+def replayed_return(
+    segment: Segment, bootstrap: Float[Tensor, "B T"], discount: float, lambda_: float
+) -> tuple[Float[Tensor, "B t"], Bool[Tensor, "B t"]]:
+    """The lambda-return of every real step but the last, and whether it is known.
+
+    `bootstrap` is the return of each state as it was imagined. The state after a truncated step is
+    not stored: such a step does not count, and earlier ones bootstrap from its state.
+    """
+    terminated, truncated = segment.terminated[:, :-1], segment.truncated[:, :-1]
+    follows = segment.mask[:, 1:] & ~segment.first[:, 1:] & ~truncated
+    known = segment.mask[:, :-1] & (terminated | follows)
+    go_on = discount * (1 - terminated.to(bootstrap.dtype))
+    returns, running = [], bootstrap[:, -1]
+    for time in reversed(range(known.shape[1])):
+        ahead = torch.lerp(bootstrap[:, time + 1], running, lambda_)
+        found = segment.reward[:, time] + go_on[:, time] * ahead
+        running = torch.where(known[:, time], found, bootstrap[:, time])
+        returns.append(running)
+    return torch.stack(returns[::-1], dim=1), known
 
 
 def survival(terminated: Float[Tensor, "T B"]) -> Float[Tensor, "T B"]:

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from tokenworlds.agent import BEHAVIOUR, JOINT, Agent
-from tokenworlds.core.capabilities import CachesTokens, Compilable, KeepsLatents
+from tokenworlds.core.capabilities import CachesTokens, ChoosesStarts, Compilable, KeepsLatents
 from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.core.group import ALONE, Group
 from tokenworlds.core.precision import computing
@@ -190,13 +190,14 @@ class Trainer:
     @property
     def imagined_steps(self) -> dict[str, int]:
         """Imagined steps of one update of each learner that dreams."""
-        horizon, starts = self.agent.behaviour.horizon, {}
+        behaviour, starts = self.agent.behaviour, {}
+        every = isinstance(behaviour, ChoosesStarts) and behaviour.dreams_from_every
         for name, learning in self.spec.recipe.learning.items():
             if name == BEHAVIOUR:
-                starts[name] = learning.batch
+                starts[name] = learning.batch * (learning.length if every else 1)
             elif name == JOINT:
                 starts[name] = learning.batch * (learning.length - 1)
-        return {name: count * horizon for name, count in starts.items()}
+        return {name: count * behaviour.horizon for name, count in starts.items()}
 
     def checkpoint(self, **more: Any) -> Checkpoint:
         """All state needed to resume exactly, and `more` state of the caller."""

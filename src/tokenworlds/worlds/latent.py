@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import torch
 from einops import rearrange
-from jaxtyping import Bool, Float, Int, UInt8
+from jaxtyping import Bool, Float, Int, Shaped, UInt8
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
@@ -287,6 +287,44 @@ class Latent(nn.Module, Component):
         previous = self._previous(segment.first, index)
         return LatentCarry(sequence, hidden, index[:, -1], None, previous=previous)
 
+    @torch.no_grad()
+    def states(self, segment: Segment, steps: int) -> LatentCarry:
+        """What `start` gives for the last step, for every step."""
+        index = self.tokenizer.encode(to_frames(segment.frame)).index
+        action = self.action_space.encode(segment.action)
+        history, sequence = self._histories(self.mixer.look_up(index, action), segment.first, steps)
+        starts = segment.first.clone()
+        starts[:, 0] = True
+        current, begins = as_rows(index), as_rows(starts)
+        # Rows that begin an episode get what belongs to another one, and are cleared.
+        last, done = (as_rows(each.roll(1, dims=1)) for each in (index, action))
+        previous = self._forget_tokens(last, begins)
+        before = None
+        if previous is not None:
+            earlier = as_rows(index.roll(2, dims=1)), as_rows(starts.roll(1, dims=1))
+            before = self._forget_tokens(*earlier)
+        hidden = self._add_cells(as_rows(history), last, before, done)
+        hidden = hidden.masked_fill(begins.unsqueeze(-1), 0.0)
+        return LatentCarry(sequence, hidden, current, None, previous=previous)
+
+    def _histories(
+        self, x: Float[Tensor, "B T D"], first: Bool[Tensor, "B T"], steps: int
+    ) -> tuple[Float[Tensor, "B T D"], Carry]:
+        """h of every step; the carry before each, in rows (b t), with room for `steps` more."""
+        batch, length = first.shape
+        blank = self.sequence.initial(batch, length - 1 + steps)
+        clear = forget if eager_on_device(x) else where_rows
+        # A step of a transformer writes into the caches that it is given.
+        histories, carries = [torch.zeros_like(x[:, 0])], [map_tensors(torch.clone, blank)]
+        sequence = map_tensors(torch.clone, blank)
+        for time in range(1, length):
+            history, sequence = self.sequence.step(x[:, time - 1], sequence)
+            sequence = clear(first[:, time], blank, sequence)
+            histories.append(history)
+            carries.append(map_tensors(torch.clone, sequence))
+        rows = map_tensors(lambda *each: as_rows(torch.stack(each, 1)), *carries)
+        return torch.stack(histories, 1), rows
+
     def _previous(
         self, first: Bool[Tensor, "B T"], index: Int[Tensor, "B T K"]
     ) -> Int[Tensor, "B K"] | None:
@@ -339,6 +377,11 @@ class Latent(nn.Module, Component):
 
     def policy_frames(self, segment: Segment) -> Float[Tensor, "B T C H W"]:
         return self.reconstruct(segment).frame
+
+
+def as_rows(each: Shaped[Tensor, "B T *rest"]) -> Shaped[Tensor, "N *rest"]:
+    """In the order (b t)."""
+    return rearrange(each, "b t ... -> (b t) ...")
 
 
 def with_cells(
