@@ -203,8 +203,8 @@ class LatentActorCritic(nn.Module, Component):
     def _replayed(self, critic: TwoHot, imagined: Float[Tensor, " B"], segment: Segment) -> Losses:
         """The critic on the segment's own rewards; where it ends, the return is the imagined one.
 
-        Without these, values of imagined states rise by themselves: dreams go where the critic is
-        too high, and it learns from them.
+        Dreams go where the critic is too high, and without real rewards it would learn from them
+        alone.
         """
         batch = len(segment.first)
         bootstrap = rearrange(imagined, "(b t) -> b t", b=batch)
