@@ -12,6 +12,7 @@ from tokenworlds.cli import main
 
 pytestmark = pytest.mark.usefixtures("_no_report")
 FORK = Path("fork")
+LEARNERS = ("world", "behaviour")
 
 
 def contents(run: Path) -> dict[str, bytes]:
@@ -49,9 +50,26 @@ def test_a_fork_has_the_changes_and_keeps_what_was_learned(finished: Path) -> No
     assert int(optimiser["updates"]) == (72 - 16) / 4
 
 
+def test_a_learner_of_a_fork_starts_anew_even_with_another_shape(finished: Path) -> None:
+    words = ["train", "--from", str(finished), "--steps", "72", "--run", "fork"]
+    words += ["--fresh", "behaviour", "--set", "behaviour.actor=[24]"]
+    assert main(words) == 0
+    optimisers = [
+        load_file(newest_checkpoint(FORK) / f"optimiser_{name}.safetensors") for name in LEARNERS
+    ]
+    whole, anew = (int(each["updates"]) for each in optimisers)
+    # A quarter of an update per step after the warm-up of 16 steps, and only the last of them.
+    assert (whole, anew) == ((72 - 16) / 4, (72 - 64) / 4)
+    command = json.loads((FORK / "run.json").read_text())["command"]
+    assert "--from" in command
+    assert "--fresh behaviour" in command
+    assert main(["resume", "fork", "--steps", "80"]) == 0
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["--fresh", "behavior"], "did you mean 'behaviour'?"),
         (["--set", "num_envs=3"], "keeps num_envs=2, on which its replay depends, not 3"),
         (["--steps", "40"], "has 64 steps already: give its fork more with --steps"),
         (["--set", "world.sequence.width=32"], "do not fit: world.sequence"),
@@ -67,6 +85,11 @@ def test_a_change_that_does_not_fit_is_refused(
     assert main(["train", *words, "--from", str(finished), *steps, "--run", "fork"]) == 2
     assert message in sentence(capsys.readouterr().err)
     assert not FORK.exists()
+
+
+def test_fresh_goes_with_a_fork(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*train(Path("new"), steps=16), "--fresh", "world"]) == 2
+    assert "--fresh goes with --from RUN" in sentence(capsys.readouterr().err)
 
 
 def test_a_run_begins_with_the_weights_of_another(finished: Path) -> None:

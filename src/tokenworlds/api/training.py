@@ -51,7 +51,8 @@ def train(
     (docs/runs.md). With `progress`, a terminal shows a live display, and a notebook or file one
     line for each log event. `options` are the others of `tokenworlds train`: threads, protocol,
     device, precision, compile, stop_at_return, patience, `init` (a run or saved agent to take
-    weights from), `fork` (a run to continue in a new folder), csv, wandb and mlflow.
+    weights from), `fork` (a run to continue in a new folder), `fresh` (a learner of the fork that
+    starts anew), csv, wandb and mlflow.
 
     Ctrl-C saves the run and raises `KeyboardInterrupt`; `Run.open(folder).resume()` continues it.
     """

@@ -66,6 +66,8 @@ def choose_origin(options: Train) -> tuple[Origin | None, RunSpec]:
     """The specification of a new run, and what it begins with: a fork, weights, or nothing."""
     if options.fork:
         return choose_fork(options)
+    if options.fresh:
+        raise UserError("--fresh goes with --from RUN: all else of a new run is fresh")
     spec = choose_run(options)
     return read_weights(Path(options.init)) if options.init else None, spec
 
@@ -101,7 +103,7 @@ def choose_fork(options: Train) -> tuple[Fork, RunSpec]:
         own_files=own_files(recipe),
         stop=choose_stop(options, recipe),
     )
-    return open_fork(parent, spec, changed)
+    return open_fork(parent, spec, changed, options.fresh)
 
 
 def protocol_with(protocol: str, env_set: Sequence[Sequence[str]]) -> str:

@@ -28,7 +28,7 @@ from tokenworlds.commands.options import (
 
 OPTIONAL = (
     *("steps", "protocol", "device", "precision", "threads", "stop_at_return", "patience"),
-    "init",
+    *("init", "fresh"),
 )
 
 
@@ -72,6 +72,8 @@ class Train(TrackerOptions):
     fork: Annotated[str, NO_DEFAULT, arg(name="from", metavar="RUN")] = ""
     """Fork a run: continue its newest checkpoint, with its replay, in a new folder, changed by
     --set, --steps and the options to stop early."""
+    fresh: Annotated[str, NO_DEFAULT, arg(metavar="LEARNER")] = ""
+    """With --from: this learner starts anew, as 'behaviour' for actor and critic."""
     json: Json = False
     """Print one JSON document at the end; all else goes to stderr."""
 

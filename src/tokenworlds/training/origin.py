@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tokenworlds.agent import CONFIG, WEIGHTS, Agent
 from tokenworlds.core import files
-from tokenworlds.core.errors import UserError
+from tokenworlds.core.errors import UserError, unknown
 from tokenworlds.core.files import DamagedFile
 from tokenworlds.runs import events
 from tokenworlds.runs.checkpoint import (
@@ -21,7 +21,7 @@ from tokenworlds.runs.checkpoint import (
 from tokenworlds.runs.extension import schedule_of
 from tokenworlds.runs.folder import LONGEST_RUN, RunFolder
 from tokenworlds.runs.spec import Extension, RunSpec
-from tokenworlds.training.trainer import progress_of
+from tokenworlds.training.trainer import LAST_WEIGHTS, OPTIMISER, Trainer, progress_of
 
 FIXED = ("num_envs", "resolution", "grey")
 """Settings that replay depends on."""
@@ -43,11 +43,23 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """A checkpoint of another run, which a new run continues with changes."""
+    """A checkpoint of another run, which a new run continues with changes.
+
+    The learner `fresh` starts anew ("": none does).
+    """
 
     parent: RunFolder
     checkpoint: Checkpoint
     record: Mapping[str, Any]
+    fresh: str = ""
+
+    def checkpoint_for(self, trainer: Trainer) -> Checkpoint:
+        """The checkpoint that an untrained trainer continues; `UserError` if it does not fit."""
+        found = self.checkpoint
+        if self.fresh:
+            found = replace(found, tensors=renew(found.tensors, trainer, self.fresh))
+        check_fit(self.parent.path, found.tensors["weights"], trainer.agent)
+        return found
 
     def copy_files(self, folder: RunFolder) -> None:
         """Copy replay and metrics as the checkpoint knows them; `UserError` if replay is damaged.
@@ -84,11 +96,15 @@ def read_weights(path: Path) -> Weights:
     return Weights(path, found.tensors["weights"], {"init": record_of(path, found)})
 
 
-def open_fork(parent: RunFolder, spec: RunSpec, changed: RunSpec) -> tuple[Fork, RunSpec]:
+def open_fork(
+    parent: RunFolder, spec: RunSpec, changed: RunSpec, fresh: str = ""
+) -> tuple[Fork, RunSpec]:
     """A fork of a run at its newest checkpoint, and the specification that continues it.
 
-    `changed` is the specification with the user's changes.
+    `changed` is the specification with the user's changes. The learner `fresh` starts anew.
     """
+    if fresh and fresh not in changed.recipe.learning:
+        raise unknown("learner", fresh, changed.recipe.learning)
     for name in FIXED:
         before, after = getattr(spec.recipe, name), getattr(changed.recipe, name)
         if before != after:
@@ -105,8 +121,27 @@ def open_fork(parent: RunFolder, spec: RunSpec, changed: RunSpec) -> tuple[Fork,
         )
     step = schedule_of(spec).step(progress)
     extension = Extension(step=step, steps=progress.steps, updates=dict(progress.updates))
-    fork = Fork(parent, found, {"parent": record_of(parent.path, found)})
+    fork = Fork(parent, found, {"parent": record_of(parent.path, found)}, fresh)
     return fork, replace(changed, extended=extension)
+
+
+def renew(
+    tensors: Mapping[str, Mapping[str, Tensor]], trainer: Trainer, name: str
+) -> dict[str, Mapping[str, Tensor]]:
+    """The tensors of a checkpoint with a learner's weights and optimiser as the trainer has them.
+
+    Its old weights may have other shapes.
+    """
+    learner, agent = trainer.learners[name], trainer.agent
+    path = next(path for path, module in agent.named_modules() if module is learner.module)
+    own = f"{path}." if path else ""
+    kept = {key: each for key, each in tensors["weights"].items() if not key.startswith(own)}
+    begun = {key: each for key, each in agent.state_dict().items() if key.startswith(own)}
+    renewed = {**tensors, "weights": {**kept, **begun}}
+    renewed[f"{OPTIMISER}{name}"] = learner.optimiser.state()
+    if learner.learning.average:
+        renewed[f"{LAST_WEIGHTS}{name}"] = learner.average.state()
+    return renewed
 
 
 def record_of(path: Path, found: Checkpoint) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from tokenworlds.training.evaluation import (
     report_run,
 )
 from tokenworlds.training.loop import Loop, ended_early, inexactness
-from tokenworlds.training.origin import Fork, Origin, Weights, check_fit
+from tokenworlds.training.origin import Fork, Origin, Weights
 from tokenworlds.training.summary import component_parameters
 from tokenworlds.training.trainer import progress_of
 
@@ -99,13 +99,12 @@ def begin(loop: Loop, facts: Mapping[str, Any], origin: Origin | None) -> None:
         facts = {**facts, **origin.record}
     if isinstance(origin, Weights):
         origin.give_to(agent)
-    if isinstance(origin, Fork):
-        check_fit(origin.parent.path, origin.checkpoint.tensors["weights"], agent)
+    begun = origin.checkpoint_for(loop.trainer) if isinstance(origin, Fork) else None
     loop.group.lead(lambda: folder.begin(loop.spec, facts))
-    if isinstance(origin, Fork):
+    if isinstance(origin, Fork) and begun is not None:
         loop.trainer.replay.clear()
         loop.group.lead(partial(origin.copy_files, folder))
-        loop.begin_from(origin.checkpoint)
+        loop.begin_from(begun)
     else:
         loop.begin()
 
