@@ -85,12 +85,7 @@ class LocalDynamics(nn.Module, Component):
 
         # Of its own, because what a step scores hardly weighs in the dynamics of all cells.
         self.alone = config.pooled_kernel == 1
-        self.outcome = nn.Sequential(
-            nn.Linear(config.channels, config.pooled)
-            if self.alone
-            else nn.Conv2d(config.channels, config.pooled, config.pooled_kernel, padding="same"),
-            nn.SiLU(),
-        )
+        self.outcome = nn.Sequential(outcome_layer(config), nn.SiLU())
 
     def forward(
         self,
@@ -161,6 +156,13 @@ class LocalDynamics(nn.Module, Component):
         maps = self.outcome(rearrange(flat, "b (h w) c -> b c h w", h=self.height))
         found: list[Tensor] = unpack(rearrange(maps, "b c h w -> b (h w) c"), lead, "* k c")
         return found[0]
+
+
+def outcome_layer(config: LocalDynamics.Config) -> nn.Module:
+    """From a cell, or a cell and its neighbours, to what the heads read of it."""
+    if config.pooled_kernel == 1:
+        return nn.Linear(config.channels, config.pooled)
+    return nn.Conv2d(config.channels, config.pooled, config.pooled_kernel, padding="same")
 
 
 class Nearness(nn.Module):
