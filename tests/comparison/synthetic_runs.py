@@ -37,12 +37,16 @@ class Invented:
     """Loss terms in every event."""
     info: Any = None
     settings: Any = None
+    parent: str = ""
+    """The run that this one is a fork of."""
 
 
 def write_run(path: Path, run: Invented) -> Path:
     spec = spec_of(run)
     folder = RunFolder(path)
     command = f"tokenworlds train {run.recipe} --env {run.env} --size nano --seed {run.seed}"
+    if run.parent:
+        command = f"tokenworlds train --from {run.parent} --set behaviour.horizon=9"
     folder.begin(spec, {"command": command, "parameters": {"total": 123_456}})
     folder.save(run.reached or run.steps, Checkpoint({}, {}), keep=2)
     folder.commit()

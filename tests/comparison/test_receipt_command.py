@@ -11,9 +11,11 @@ import pytest
 from synthetic_runs import Invented, write_run, write_seeds
 
 from tokenworlds.cli import main
+from tokenworlds.core.config import variant
 from tokenworlds.core.files import DamagedFile
 from tokenworlds.evaluation.receipts.receipt import read_receipt, read_receipts
 from tokenworlds.evaluation.results import FILE, read_result, write_result
+from tokenworlds.recipes.catalogue import load
 from tokenworlds.runs.checkpoint import Checkpoint
 from tokenworlds.runs.folder import RunFolder
 
@@ -148,6 +150,15 @@ def test_an_edited_or_foreign_evaluation_is_refused(refused: Refused) -> None:
     text = (two / FILE).read_text()
     (one / FILE).write_text(text.replace('"seed": 1', '"seed": 0'))
     assert "evaluation.json" in refused(str(one))
+
+
+def test_a_fork_names_the_settings_of_its_parents_too() -> None:
+    changed = variant(load("step-vq-m", "nano").recipe, {"behaviour.horizon": 9, "world.memory": 5})
+    settings = {"behaviour": changed.behaviour, "world": changed.world}
+    write_run(Path("runs/fork"), Invented(parent="runs/other", settings=settings))
+    assert main(["receipt", "runs/fork"]) == 0
+    (receipt,) = read_receipts(Path("results"))
+    assert receipt.changes == ("behaviour.horizon=9", "world.memory=5")
 
 
 def test_the_evaluation_with_the_most_episodes_counts() -> None:

@@ -1,13 +1,17 @@
 """`tokenworlds receipt`."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
 from tokenworlds.commands.options import NO_DEFAULT, Switch
 from tokenworlds.core.errors import UserError
+
+if TYPE_CHECKING:
+    from tokenworlds.evaluation.comparison.description import Description
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +34,24 @@ class Receipt:
             raise UserError("name the runs to make receipts of: run folders or folders of runs")
         from tokenworlds.evaluation.receipts.making import make_receipts, write_receipt
 
-        receipts = make_receipts(self.runs, self.unfinished, self.checkpoint)
+        receipts = make_receipts(self.runs, self.unfinished, self.checkpoint, recipe_settings)
         for receipt in receipts:
             path, written = write_receipt(Path(self.out), receipt)
             count = "1 seed" if len(written.seeds) == 1 else f"{len(written.seeds)} seeds"
             print(f"{path}  {written.score} ({count})")
         return 0
+
+
+def recipe_settings(about: "Description") -> Mapping[str, Any] | None:
+    """Those of a run's recipe without changes; None for the user's, whose code is not run."""
+    from tokenworlds.core.description import to_json
+    from tokenworlds.recipes.catalogue import is_own, load
+
+    if is_own(about.recipe):
+        return None
+    try:
+        recipe = load(about.recipe, about.size, about.env).recipe
+    except UserError:
+        return None
+    settings: dict[str, Any] = to_json(replace(recipe, steps=about.steps))
+    return settings

@@ -3,7 +3,7 @@
 import itertools
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,11 +30,12 @@ from tokenworlds.evaluation.receipts.receipt import (
     read_receipt,
     to_text,
 )
-from tokenworlds.evaluation.receipts.settings import differing, settings_hash
+from tokenworlds.evaluation.receipts.settings import differing, settings_hash, stated
 from tokenworlds.evaluation.results import Result, Score
 from tokenworlds.published.references import reference_sets
 from tokenworlds.runs.events import read_events_with
 
+Usual = Callable[[Description], Mapping[str, Any] | None]
 EPISODES = "evaluation/episodes"
 REFERENCES = "exact"
 """The set of random and human scores of Atari games."""
@@ -57,15 +58,25 @@ class Source:
     reached: int
 
 
+def unknown_recipe(about: Description) -> None:
+    """Nothing is known of the recipe's own settings."""
+
+
 def make_receipts(
-    sources: Sequence[str], unfinished: bool = False, checkpoint: str = LAST
+    sources: Sequence[str],
+    unfinished: bool = False,
+    checkpoint: str = LAST,
+    usual: Usual = unknown_recipe,
 ) -> list[Receipt]:
-    """A receipt for every agent and game, in the order in which they are found."""
+    """A receipt for every agent and game, in the order in which they are found.
+
+    `usual` gives the settings of a run's recipe as it is without changes, if it is known.
+    """
     groups: dict[tuple[str, str], list[Source]] = {}
     for path in run_folders(sources):
         source = read_source(path, unfinished, checkpoint)
         groups.setdefault((source.about.recipe, source.about.env), []).append(source)
-    return [make_receipt(group, checkpoint) for group in groups.values()]
+    return [make_receipt(group, checkpoint, usual) for group in groups.values()]
 
 
 def run_folders(sources: Sequence[str]) -> list[Path]:
@@ -147,7 +158,7 @@ def other_evaluations(path: Path) -> list[Path]:
     return [file for file in found if not file.name.startswith("world-")]
 
 
-def make_receipt(group: Sequence[Source], checkpoint: str) -> Receipt:
+def make_receipt(group: Sequence[Source], checkpoint: str, usual: Usual) -> Receipt:
     group = sorted(group, key=lambda source: source.about.seed)
     check_alike(group)
     about = group[0].about
@@ -167,7 +178,7 @@ def make_receipt(group: Sequence[Source], checkpoint: str) -> Receipt:
         temperature=about.temperature,
         checkpoint=checkpoint,
         settings=settings_hash(about.settings),
-        changes=changes_of(about.command),
+        changes=changes_of(about, usual),
         parameters=about.parameters,
         tuned_on=about.env in TUNED_ON,
         references=references_of(about),
@@ -255,15 +266,26 @@ def machine_of(source: Source) -> dict[str, Any]:
     return {**found, **{name: run.get(name) for name in COMPUTING}}
 
 
-def changes_of(command: str) -> tuple[str, ...]:
-    """The settings after --set that make a difference to a score."""
-    words, inside, found = shlex.split(command), False, []
+def changes_of(about: Description, usual: Usual) -> tuple[str, ...]:
+    """The settings after --set that make a difference to a score.
+
+    A fork also has those of its parents, whose commands it does not know.
+    """
+    words, inside, found = shlex.split(about.command), False, []
+    if "--from" in words and (recipe := usual(about)) is not None:
+        return changed_settings(about.settings, recipe)
     for word in words:
         if word.startswith("--"):
             inside = word == "--set"
         elif inside and not word.startswith(UNLIKE):
             found.append(word)
     return tuple(sorted(found))
+
+
+def changed_settings(settings: Mapping[str, Any], recipe: Mapping[str, Any]) -> tuple[str, ...]:
+    own = stated(settings)
+    found = (path for path in differing(recipe, settings) if path in own)
+    return tuple(sorted(f"{path}={own[path]}" for path in found))
 
 
 def references_of(about: Description) -> dict[str, Any]:
