@@ -87,9 +87,9 @@ def test_a_change_that_does_not_fit_is_refused(
     assert not FORK.exists()
 
 
-def test_fresh_goes_with_a_fork(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fresh_needs_a_fork(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*train(Path("new"), steps=16), "--fresh", "world"]) == 2
-    assert "--fresh goes with --from RUN" in sentence(capsys.readouterr().err)
+    assert "--fresh needs --from RUN" in sentence(capsys.readouterr().err)
 
 
 def test_a_run_begins_with_the_weights_of_another(finished: Path) -> None:

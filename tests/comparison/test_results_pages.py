@@ -201,3 +201,14 @@ def test_long_names_in_a_legend_are_wrapped_to_the_width_of_the_picture() -> Non
     assert " ".join(lines) == name
     assert len(lines) > 1
     assert max(map(len, lines)) * charts.LETTER + charts.LINE <= 5.0
+
+
+def test_a_long_list_of_changes_is_counted_and_points_to_its_receipt(tmp_path: Path) -> None:
+    runs = write_seeds(tmp_path, (0,))
+    (receipt,) = make_receipts([str(run) for run in runs])
+    few = replace(receipt, changes=("a=1", "b=2"))
+    many = replace(receipt, changes=tuple(f"{name}=1" for name in "abcde"))
+    assert tables.agent_text(few) == "`step-vq-m` with `a=1`, `b=2`"
+    suffix = Path(many.place).stem.rpartition("--")[2]
+    assert tables.agent_text(many) == f"`step-vq-m` with 5 settings changed ({suffix})"
+    assert many.agent == f"step-vq-m, 5 settings changed ({suffix})"

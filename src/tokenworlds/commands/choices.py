@@ -67,7 +67,7 @@ def choose_origin(options: Train) -> tuple[Origin | None, RunSpec]:
     if options.fork:
         return choose_fork(options)
     if options.fresh:
-        raise UserError("--fresh goes with --from RUN: all else of a new run is fresh")
+        raise UserError("--fresh needs --from RUN: a new run has no learners to keep")
     spec = choose_run(options)
     return read_weights(Path(options.init)) if options.init else None, spec
 

@@ -43,7 +43,7 @@ class Receipt:
 
 
 def recipe_settings(about: "Description") -> Mapping[str, Any] | None:
-    """Those of a run's recipe without changes; None for the user's, whose code is not run."""
+    """The settings of a run's recipe; None if it is the user's, whose code is not run."""
     from tokenworlds.core.description import to_json
     from tokenworlds.recipes.catalogue import is_own, load
 

@@ -94,7 +94,7 @@ class LocalDynamics(nn.Module, Component):
         action: Float[Tensor, "*rest A"],
         history: Float[Tensor, "*rest D"],
         vectors: Float[Tensor, "V E"] | None = None,
-    ) -> Float[Tensor, "*rest K C"]:
+    ) -> Float[Tensor, "*rest K W"]:
         """From one-hot samples, which pass gradients to the tokenizer; zeros are unknown.
 
         `vectors` are those of all codes, if tokens are embedded by them.
@@ -114,7 +114,7 @@ class LocalDynamics(nn.Module, Component):
         action: Float[Tensor, "*rest A"],
         history: Float[Tensor, "*rest D"],
         vectors: Float[Tensor, "V E"] | None = None,
-    ) -> Float[Tensor, "*rest K C"]:
+    ) -> Float[Tensor, "*rest K W"]:
         """The same from indices."""
         codes = None if vectors is None else standardise(vectors)
         current, before = self._embeddings(codes)

@@ -86,11 +86,16 @@ class Curve:
     returns: tuple[float, ...] = ()
 
 
+LISTED = 4
+"""Tables and legends list at most this many changes; the receipt has them all."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Receipt:
     """The runs of one agent on one game, which differ in their seeds only.
 
-    `changes` are the settings that the command changed, `settings` a hash of all that matter.
+    `changes` are the settings that the command changed, and for a fork all that differ from the
+    recipe; `settings` is a hash of all that matter.
     `references` are scores that the returns are compared with, and their source.
     """
 
@@ -121,7 +126,17 @@ class Receipt:
     @property
     def agent(self) -> str:
         """The recipe, what was changed in it, and whether a checkpoint was selected."""
-        return ", ".join([self.recipe, *self.changes, *(["best checkpoint"] * self.selected)])
+        changes = self.changes if len(self.changes) <= LISTED else (self.change_count,)
+        return ", ".join([self.recipe, *changes, *(["best checkpoint"] * self.selected)])
+
+    @property
+    def change_count(self) -> str:
+        """Instead of a long list: how many changes, and the end of the receipt's file name."""
+        return f"{len(self.changes)} settings changed ({self.change_hash})"
+
+    @property
+    def change_hash(self) -> str:
+        return sha256("\n".join(self.changes).encode())[:6]
 
     @property
     def selected(self) -> bool:
@@ -166,7 +181,7 @@ class Receipt:
         if self.selected:
             words.append(self.checkpoint)
         if self.changes:
-            words.append(sha256("\n".join(self.changes).encode())[:6])
+            words.append(self.change_hash)
         return f"{plain(self.family)}/{'--'.join(map(plain, words))}.json"
 
 

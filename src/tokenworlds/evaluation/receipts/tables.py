@@ -6,7 +6,7 @@ from typing import Any
 
 from tokenworlds import published
 from tokenworlds.evaluation.comparison.elements import NOTHING, number
-from tokenworlds.evaluation.receipts.receipt import Receipt
+from tokenworlds.evaluation.receipts.receipt import LISTED, Receipt
 from tokenworlds.evaluation.results import Score, score_of
 from tokenworlds.evaluation.statistics import normalise
 from tokenworlds.published.references import Reference
@@ -47,7 +47,11 @@ def score_text(receipt: Receipt) -> str:
 
 
 def agent_text(receipt: Receipt) -> str:
-    changes = " with " + ", ".join(f"`{change}`" for change in receipt.changes)
+    changes = " with " + (
+        ", ".join(f"`{change}`" for change in receipt.changes)
+        if len(receipt.changes) <= LISTED
+        else receipt.change_count
+    )
     selected = ", best checkpoint" if receipt.selected else ""
     return f"`{receipt.recipe}`{changes if receipt.changes else ''}{selected}"
 
