@@ -27,7 +27,7 @@ DIGEST = "Receipts"
 COLUMNS, WIDTH, HEIGHT = 3, 8.0, 2.3
 LETTER, LINE = 0.07, 0.5
 """Inches of a letter of the legend, and of the line before a name."""
-VERSION = 3
+VERSION = 4
 """Raised when the drawing changes, so that pictures are made again."""
 
 
